@@ -17,9 +17,9 @@ use crate::tree::{Item, Tree};
 use crate::window;
 
 /// Longest time until something appears on the screen, under emulation on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(300);
 /// Longest time of one call to a program; a program that hangs is an error of its own.
-const CALL_LIMIT: Duration = Duration::from_secs(20);
+const CALL_LIMIT: Duration = Duration::from_secs(120);
 /// Symbols of keys, as X numbers them.
 pub const KEY_RETURN: i32 = 0xff0d;
 /// Moves the focus on.

@@ -10,7 +10,7 @@ use crate::node::State;
 use crate::wizard::{chosen, confirmation, must_choose, needs_backup, tick};
 
 /// Longest run of a job that moves no data.
-pub const JOB_LIMIT: Duration = Duration::from_secs(120);
+pub const JOB_LIMIT: Duration = Duration::from_secs(600);
 
 /// The button in the row of a disk that can get a cache.
 pub const OFFER: &str = "Speed Up…*";

@@ -8,12 +8,17 @@ for pid in $(pgrep -x tandem-helper) $(ps -eo pid,stat | awk '$2 ~ /^D/ { print 
 		echo "--- stack of ${task#/proc/}, $(cat "$task/comm")"; head -12 "$task/stack"
 	done
 done
+echo "--- the start"
+systemctl list-jobs --no-legend; systemctl list-units --failed --no-legend
+lsblk
 echo "--- the service"
+timeout 5 tandemctl list
 systemctl show tandem.service --property=ActiveState,SubState,Result,NRestarts,MainPID,Job
 ls -l /var/lib/tandem/jobs /var/lib/tandem/caches
+tail -n +1 /var/lib/tandem/jobs/*
 dmsetup info -c
 dmsetup table
 echo "--- journal"
-journalctl -b --no-pager -o short-monotonic -n 30
+journalctl -b --no-pager -o short-monotonic -n 60
 echo "--- kernel"
 dmesg | tail -15

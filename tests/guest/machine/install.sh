@@ -3,7 +3,7 @@
 # scripts do afterwards.
 set -eu
 disk=/dev/disk/by-id/wwn-0x50000000000000aa
-for _ in $(seq 200); do [ -b $disk ] && break; sleep 0.05; done
+until [ -b $disk ]; do sleep 0.05; done
 tar --extract --touch --keep-directory-symlink --file $disk --directory /
 udevadm control --reload
 gtk-update-icon-cache --quiet --force /usr/share/icons/hicolor

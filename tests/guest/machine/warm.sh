@@ -7,3 +7,5 @@ programs="/usr/bin/tandem /usr/libexec/tandem-helper /usr/local/bin/tandem-e2e"
 cat $programs $(ldd $programs | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | sort -u) >/dev/null
 cat /usr/share/fonts/opentype/cantarell/* /usr/share/icons/Adwaita/icon-theme.cache /usr/share/icons/hicolor/icon-theme.cache \
 	/usr/share/glib-2.0/schemas/gschemas.compiled /usr/share/mime/mime.cache 2>/dev/null >/dev/null || true
+# The root disk alone is a machine with the project installed.
+sync

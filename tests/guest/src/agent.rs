@@ -4,9 +4,11 @@
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+
+use crate::patience::{LOOK, Patience};
 
 /// Script that shows what the guest is doing, for when another script does not end in time.
 const BUSY: &str = include_str!("../machine/busy.sh");
@@ -16,6 +18,8 @@ const BUSY_LIMIT: Duration = Duration::from_secs(30);
 /// One port of the guest's agent; it runs one script at a time.
 pub struct Agent {
     reader: BufReader<UnixStream>,
+    /// QEMU's process, which measures the time of the guest.
+    guest: u32,
     /// Socket of another port, on which [`BUSY`] runs while a script hangs on the first.
     second: Option<PathBuf>,
 }
@@ -29,12 +33,13 @@ pub struct Ended {
 }
 
 impl Agent {
-    /// Connects to the port's socket, which QEMU opens before it answers on its control socket.
-    pub fn connect(socket: &Path) -> Result<Self> {
+    /// Connects to the port's socket, which the process `guest` of QEMU opens before it answers on its control socket.
+    pub fn connect(socket: &Path, guest: u32) -> Result<Self> {
         let stream = UnixStream::connect(socket)
             .with_context(|| format!("cannot connect to {}", socket.display()))?;
         Ok(Self {
             reader: BufReader::new(stream),
+            guest,
             second: None,
         })
     }
@@ -45,23 +50,29 @@ impl Agent {
         self
     }
 
-    /// Runs a script; calls `line` with each whole line of its output at once.
+    /// Runs a script; calls `line` with each whole line of its output at once. The limit is in the guest's own time, as
+    /// are all limits here.
     pub fn run(&mut self, script: &str, limit: Duration, line: impl FnMut(&str)) -> Result<Ended> {
-        let end = Instant::now() + limit;
+        let patience = self.patience(limit);
         self.begin(script)?;
-        self.finish(script, end, line)
+        self.finish(script, patience, line)
+    }
+
+    /// A wait for the guest that begins now.
+    pub fn patience(&self, limit: Duration) -> Patience {
+        Patience::new(self.guest, limit)
     }
 
     /// Waits for the answer to a script that was begun.
     pub fn finish(
         &mut self,
         script: &str,
-        end: Instant,
+        mut patience: Patience,
         mut line: impl FnMut(&str),
     ) -> Result<Ended> {
         let (mut bytes, mut told) = (Vec::new(), 0);
         loop {
-            let head = match self.head(end) {
+            let head = match self.head(&mut patience) {
                 Ok(head) => head,
                 Err(error) => {
                     let printed = String::from_utf8_lossy(&bytes).into_owned();
@@ -134,7 +145,7 @@ impl Agent {
 
     /// What the guest is doing, for a person who asks why a script did not end.
     fn doing(&self) -> String {
-        let ask = |second: &Path| Self::connect(second)?.run(BUSY, BUSY_LIMIT, |_| ());
+        let ask = |second: &Path| Self::connect(second, self.guest)?.run(BUSY, BUSY_LIMIT, |_| ());
         match self.second.as_deref().map(ask) {
             None => String::new(),
             Some(Ok(ended)) => ended.text,
@@ -142,16 +153,18 @@ impl Agent {
         }
     }
 
-    fn head(&mut self, end: Instant) -> Result<String> {
-        let left = end.saturating_duration_since(Instant::now());
-        // A timeout of zero would mean to wait for ever.
-        let left = left.max(Duration::from_millis(1));
-        self.reader.get_ref().set_read_timeout(Some(left))?;
+    fn head(&mut self, patience: &mut Patience) -> Result<String> {
+        while !self.is_answered(LOOK)? {
+            if patience.is_over() {
+                bail!("it does not end in time");
+            }
+        }
+        // The rest of a message comes from QEMU, which has begun to send it.
+        self.reader.get_ref().set_read_timeout(None)?;
         let mut head = String::new();
         match self.reader.read_line(&mut head) {
             Ok(0) => bail!("the guest has gone"),
             Ok(_) => Ok(head),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => bail!("it does not end in time"),
             Err(error) => Err(error.into()),
         }
     }
@@ -172,6 +185,7 @@ mod tests {
         let (_guest, host) = UnixStream::pair().unwrap();
         let mut agent = Agent {
             reader: BufReader::new(host),
+            guest: std::process::id(),
             second: None,
         };
         let stops = "for i in 1 2 3 4; do sleep 0.1; kill -STOP $0; sleep 0.1; kill -CONT $0; done";

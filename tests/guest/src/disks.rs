@@ -47,6 +47,12 @@ impl Drop for Scratch {
     }
 }
 
+/// Copies the content of a disk.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut copy = run::cmd("cp", ["--sparse=always", "--reflink=auto"]);
+    run::output(copy.arg(from).arg(to)).map(drop)
+}
+
 /// A hard disk with one ext4 partition full of files, and an empty SSD.
 pub struct Pair {
     /// The hard disk.

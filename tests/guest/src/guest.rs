@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::image::USER;
 use crate::vm::Vm;
@@ -44,14 +44,12 @@ impl Vm {
     /// The device of a disk by its serial number, such as `sda`: names change, serial numbers do not.
     pub fn device(&mut self, serial: &str) -> Result<String> {
         let script = format!(
-            "for _ in $(seq 200); do n=$(lsblk -dno NAME,SERIAL | awk '$2 == \"{serial}\" {{ print $1 }}'); \
+            "while :; do n=$(lsblk -dno NAME,SERIAL | awk '$2 == \"{serial}\" {{ print $1 }}'); \
              [ -n \"$n\" ] && break; sleep 0.05; done; udevadm settle; echo $n"
         );
-        let name = self.agent.sh(&script, SHORT)?.trim().to_owned();
-        if name.is_empty() {
-            bail!("the guest has no disk {serial}");
-        }
-        Ok(name)
+        let name = self.agent.sh(&script, SHORT);
+        let name = name.with_context(|| format!("the guest has no disk {serial}"))?;
+        Ok(name.trim().to_owned())
     }
 
     /// The counters of a disk, from /sys/block/*/stat.

@@ -8,6 +8,8 @@ pub mod guest;
 pub mod guest_kernel;
 pub mod image;
 pub mod install_image;
+pub mod moment;
+pub mod patience;
 pub mod power;
 pub mod qemu;
 pub mod qmp;

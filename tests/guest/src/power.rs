@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Disks that lose their volatile write cache at a power cut. QEMU reaches them by NBD, all through one [`Supply`], so
-//! that one cut hits all of them.
+//! that one cut hits all of them. A cut leaves the machine as it is: it makes other disks, with the content that these would
+//! have after the cut at that moment. So one run of a job is cut at many moments.
 
 mod drive;
 mod nbd;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
@@ -34,39 +35,59 @@ pub struct Supply {
     shared: Arc<Shared>,
 }
 
+/// All disks of a supply at one moment.
+#[derive(Clone)]
+pub struct Snapshot(BTreeMap<String, Drive>);
+
 struct Shared {
     drives: BTreeMap<String, Mutex<Drive>>,
-    /// Number of cuts so far. A connection that was made before the last cut changes nothing any more.
-    life: AtomicU64,
+    recorder: Mutex<Option<Recorder>>,
     over: AtomicBool,
 }
 
 impl Shared {
-    /// The drive of this name, while no cut has come since `life`.
-    fn drive(&self, name: &str, life: u64) -> io::Result<MutexGuard<'_, Drive>> {
+    /// The drive of this name.
+    fn drive(&self, name: &str) -> io::Result<MutexGuard<'_, Drive>> {
         let drive = self.drives.get(name).ok_or(io::ErrorKind::NotFound)?;
-        let drive = drive.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.life.load(Ordering::SeqCst) == life {
-            true => Ok(drive),
-            false => Err(io::ErrorKind::BrokenPipe.into()),
+        Ok(lock(drive))
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        // With all drives locked, no request is half done.
+        let all: Vec<_> = self.drives.iter().map(|(n, d)| (n, lock(d))).collect();
+        let copied = all
+            .iter()
+            .map(|(name, drive)| ((*name).clone(), Drive::clone(drive)));
+        Snapshot(copied.collect())
+    }
+
+    /// A write or a flush comes. Lock order: the recorder, then the drives.
+    fn changes(&self) {
+        if let Some(recorder) = &mut *lock(&self.recorder) {
+            recorder.changes(|| self.snapshot());
         }
     }
 }
 
 impl Supply {
-    /// Begins to serve the files, each by its name, at a socket in `dir`.
+    /// Begins to serve the files, each by its name, at a socket in `dir`. The files do not change.
     pub fn new(dir: &Path, files: &[(&str, &Path)]) -> Result<Self> {
         let mut drives = BTreeMap::new();
         for (name, file) in files {
             let drive =
                 Drive::open(file).with_context(|| format!("cannot open {}", file.display()))?;
-            drives.insert((*name).to_owned(), Mutex::new(drive));
+            drives.insert((*name).to_owned(), drive);
         }
+        Self::serve(dir, Snapshot(drives))
+    }
+
+    fn serve(dir: &Path, disks: Snapshot) -> Result<Self> {
         let socket = dir.join("power");
         let listener = UnixListener::bind(&socket)?;
+        let drives = disks.0.into_iter().map(|(n, d)| (n, Mutex::new(d)));
         let shared = Arc::new(Shared {
-            drives,
-            life: AtomicU64::new(0),
+            drives: drives.collect(),
+            recorder: Mutex::new(None),
             over: AtomicBool::new(false),
         });
         let server = shared.clone();
@@ -87,22 +108,71 @@ impl Supply {
         )
     }
 
-    /// Cuts the power: each sector that was written since the last flush of its disk keeps its new content or gets the
-    /// old one back, by `seed`. The machine must be off: it would not see that its disks were off for a moment.
-    pub fn cut(&self, seed: u64) -> Result<BTreeMap<String, Cut>> {
-        let all: Vec<_> = self
-            .shared
-            .drives
-            .iter()
-            .map(|(name, drive)| (name, drive.lock().unwrap_or_else(PoisonError::into_inner)))
-            .collect();
-        // With all drives locked, no request is half done.
-        self.shared.life.fetch_add(1, Ordering::SeqCst);
+    /// The disks at this moment.
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.snapshot()
+    }
+
+    /// From now on keeps snapshots, each before a write or a flush. [`Self::recorded`] returns `number` of them at least,
+    /// if there are so many writes and flushes until then.
+    pub fn record(&self, number: usize) {
+        *lock(&self.shared.recorder) = Some(Recorder::new(number));
+    }
+
+    /// The snapshots since [`Self::record`], spread evenly over the writes and flushes.
+    pub fn recorded(&self) -> Vec<Snapshot> {
+        let recorder = lock(&self.shared.recorder).take();
+        recorder.map_or(Vec::new(), |recorder| recorder.kept)
+    }
+}
+
+impl Snapshot {
+    /// The disks after a power cut at this moment, at a socket in `dir`: each sector that was written since the last flush
+    /// of its disk keeps its new content or gets the old one back, by `seed`.
+    pub fn cut(mut self, dir: &Path, seed: u64) -> Result<(Supply, BTreeMap<String, Cut>)> {
         let mut chance = Chance(seed);
-        let cut = |(name, mut drive): (&String, MutexGuard<'_, Drive>)| {
-            Ok((name.clone(), drive.cut(&mut chance)?))
-        };
-        all.into_iter().map(cut).collect()
+        let cuts = self.0.iter_mut();
+        let cuts = cuts.map(|(name, drive)| (name.clone(), drive.cut(&mut chance)));
+        let cuts = cuts.collect();
+        Ok((Supply::serve(dir, self)?, cuts))
+    }
+}
+
+/// Keeps snapshots that are spread evenly, without knowing how much comes.
+struct Recorder {
+    kept: Vec<Snapshot>,
+    /// Half of the most snapshots that are kept at a time.
+    number: usize,
+    /// One in so many events gets a snapshot.
+    every: u64,
+    events: u64,
+}
+
+impl Recorder {
+    fn new(number: usize) -> Self {
+        Self {
+            kept: Vec::new(),
+            number,
+            every: 1,
+            events: 0,
+        }
+    }
+
+    fn changes(&mut self, snapshot: impl FnOnce() -> Snapshot) {
+        if self.events.is_multiple_of(self.every) {
+            if self.kept.len() == 2 * self.number {
+                let mut place = 0;
+                self.kept.retain(|_| {
+                    place += 1;
+                    place % 2 == 1
+                });
+                self.every *= 2;
+            }
+            if self.events.is_multiple_of(self.every) {
+                self.kept.push(snapshot());
+            }
+        }
+        self.events += 1;
     }
 }
 
@@ -122,11 +192,14 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
         let Ok(connection) = connection else { continue };
         let shared = shared.clone();
         std::thread::spawn(move || {
-            let life = shared.life.load(Ordering::SeqCst);
             // QEMU tells of a connection that ends too early.
-            let _ = nbd::serve(&connection, &shared, life);
+            let _ = nbd::serve(&connection, &shared);
         });
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Random numbers that depend on the seed alone.

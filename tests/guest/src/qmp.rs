@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! QEMU's control socket.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
+
+use crate::patience::{LOOK, Patience};
 
 /// Longest wait for an answer, and longest time of [`Qmp::until`]. Saving a machine takes less.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -83,21 +85,27 @@ impl Qmp {
         }
     }
 
-    /// Waits until QEMU tells of an event.
-    pub fn event(&mut self, name: &str, limit: Duration) -> Result<()> {
-        let end = Instant::now() + limit;
+    /// Waits until QEMU tells of an event, as long as the guest has time.
+    pub fn event(&mut self, name: &str, mut patience: Patience) -> Result<()> {
+        self.reader.get_ref().set_read_timeout(Some(LOOK))?;
         loop {
-            let left = end.saturating_duration_since(Instant::now());
-            // A timeout of zero would mean to wait for ever.
-            let left = left.max(Duration::from_millis(1));
-            self.reader.get_ref().set_read_timeout(Some(left))?;
-            let message = self.read_message();
-            self.reader.get_ref().set_read_timeout(Some(LIMIT))?;
-            let message = message.with_context(|| format!("waited in vain for {name}"))?;
-            if message["event"] == name {
-                return Ok(());
+            match self.reader.fill_buf() {
+                Ok(_) => {
+                    let message = self.read_message()?;
+                    if message["event"] == name {
+                        break;
+                    }
+                }
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+                {
+                    ensure!(!patience.is_over(), "waited in vain for {name}");
+                }
+                Err(error) => return Err(error.into()),
             }
         }
+        self.reader.get_ref().set_read_timeout(Some(LIMIT))?;
+        Ok(())
     }
 
     /// Takes a picture of the guest's screen.

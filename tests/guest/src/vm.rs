@@ -4,19 +4,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
+use crate::disks;
 use crate::guest_kernel::{self, Kernel};
 use crate::image::{self, Image};
 use crate::power::Supply;
 use crate::qemu::Qemu;
 use crate::qmp::Qmp;
 use tandem_harness::cx::{Cx, say};
-use tandem_harness::run;
 
 mod disk;
 mod efi;
@@ -29,6 +29,10 @@ pub use efi::Efi;
 const MEMORY: u32 = 1536;
 /// Longest time from the order to power off until the machine is off.
 const SHUTDOWN: Duration = Duration::from_secs(180);
+
+/// Word on the kernel's command line for a start with the project, what it needs, and nothing else of Debian: see `small`
+/// among the systemd generators in tests/guest/machine/rootfs.
+pub const SMALL: &str = "systemd.unit=small.target";
 
 /// What a machine is made of, all of it in the cache.
 pub struct Parts {
@@ -86,12 +90,7 @@ impl Parts {
 
     /// Puts a root disk into `dir` that a machine may write to.
     pub fn copy_root(&self, dir: &Path) -> Result<()> {
-        run::output(
-            run::cmd("cp", ["--sparse=always"])
-                .arg(&self.image.root)
-                .arg(dir.join("root.ext4")),
-        )
-        .map(drop)
+        disks::copy(&self.image.root, &dir.join("root.ext4"))
     }
 
     /// How the guest's processor is run, for reports.
@@ -178,15 +177,17 @@ impl Vm {
 
     /// As [`Self::power_off`]. Returns what the machine has written to its serial console.
     pub fn into_console(mut self) -> Result<String> {
+        let mut patience = self.agent.patience(SHUTDOWN);
         // The answer is lost if the machine is off before the answer is read.
         let asked = self.agent.sh("systemctl --no-block poweroff", SHUTDOWN);
-        let end = Instant::now() + SHUTDOWN;
         loop {
             match self.child.try_wait()? {
                 Some(status) if status.success() => return Ok(self.console()),
                 Some(status) => bail!("the machine ended with {status}"),
-                None if Instant::now() < end => std::thread::sleep(Duration::from_millis(100)),
-                None => return asked.and(Err(anyhow!("the guest does not shut down"))),
+                None if patience.is_over() => {
+                    return asked.and(Err(anyhow!("the guest does not shut down")));
+                }
+                None => std::thread::sleep(Duration::from_millis(100)),
             }
         }
     }
@@ -381,6 +382,16 @@ impl Vm {
     /// Takes a picture of the guest's screen.
     pub fn screenshot(&mut self, png: &Path) -> Result<()> {
         self.qmp.screenshot(png)
+    }
+
+    /// Where this run of the machine keeps its files.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// QEMU's process, which measures the time of the guest.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Processor time that the machine has used so far, which hardly depends on the other load of this computer.

@@ -2,18 +2,18 @@
 //! Saved states of the virtual machine, in the cache of xtask. In one state the desktop runs; in the other the project
 //! is also installed. A machine starts from a saved state, unless a test is about the start of the machine itself.
 
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
+use crate::disks;
 use crate::power::Supply;
 use crate::stage;
 use crate::vm::{Memory, Origin, Parts, Screen, Vm};
 use tandem_harness::cx::{Cx, say};
-use tandem_harness::{hash, run};
+use tandem_harness::hash;
 
 /// Longest time from power on until the desktop runs, on a busy machine without KVM.
 const BOOT_LIMIT: Duration = Duration::from_secs(240);
@@ -34,48 +34,21 @@ impl Vm {
 
     /// Builds the project, and returns a machine with its desktop session running and the project installed.
     pub fn installed(cx: &Cx, parts: &Parts, screen: Screen) -> Result<Self> {
-        Self::from_state(cx, parts, &Self::installed_state(cx, parts)?, screen)
+        Self::from_state(cx, parts, &installed_state(cx, parts)?, screen)
     }
 
-    /// The same machine with a root disk that keeps what the machine writes: see [`prepare`].
-    pub fn installed_kept(cx: &Cx, parts: &Parts, dir: &Path, supply: &Supply) -> Result<Self> {
+    /// The same machine with its root disk behind a supply: see [`installed_root`].
+    pub fn installed_supplied(cx: &Cx, parts: &Parts, supply: &Supply) -> Result<Self> {
+        let state = installed_state(cx, parts)?;
         let origin = Origin {
-            dir,
+            dir: &state,
             memory: Memory::Saved,
             boot: None,
             supply: Some(supply),
         };
         let mut vm = Self::launch(cx, parts, &origin, Screen::Hidden, &[])?;
-        vm.restore(dir)?;
+        vm.restore(&state)?;
         Ok(vm)
-    }
-
-    /// The saved state of that machine, made if the cache lacks it.
-    fn installed_state(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
-        let stage = stage::build(cx, parts)?;
-        let key = hash::key([&key(parts), &stage.key, stage::INSTALL, WARM]);
-        cx.newest("installed", &key, |dir| {
-            say("installing the project in the virtual machine, which is saved for the next time");
-            let start = Instant::now();
-            let from = booted(cx, parts)?;
-            copy(&from, dir)?;
-            let origin = Origin {
-                dir,
-                memory: Memory::SavedAndKept,
-                boot: None,
-                supply: None,
-            };
-            let mut vm = Self::launch(cx, parts, &origin, Screen::Hidden, &[])?;
-            vm.restore(&from)?;
-            stage::install(&mut vm, &stage)?;
-            vm.agent.sh(WARM, ANSWER_LIMIT)?;
-            vm.save(dir)?;
-            say(format!(
-                "installed and saved in {:.1} s",
-                start.elapsed().as_secs_f32()
-            ));
-            Ok(())
-        })
     }
 
     fn from_state(cx: &Cx, parts: &Parts, state: &Path, screen: Screen) -> Result<Self> {
@@ -97,7 +70,7 @@ impl Vm {
     }
 
     /// Reads the devices' state and lets the machine run.
-    fn restore(&mut self, state: &Path) -> Result<()> {
+    pub(crate) fn restore(&mut self, state: &Path) -> Result<()> {
         self.qmp.run("migrate-set-capabilities", capabilities())?;
         self.qmp.run(
             "migrate-incoming",
@@ -113,7 +86,7 @@ impl Vm {
     }
 
     /// Stops the machine and keeps its devices' state beside memory and root disk.
-    fn save(mut self, dir: &Path) -> Result<()> {
+    pub(crate) fn save(mut self, dir: &Path) -> Result<()> {
         self.qmp.run("stop", json!({}))?;
         self.qmp.run("migrate-set-capabilities", capabilities())?;
         self.qmp.run(
@@ -130,19 +103,37 @@ impl Vm {
     }
 }
 
-/// Puts the saved state of [`Vm::installed_kept`] into `dir`: a root disk of its own, which goes behind a supply, and
-/// the memory and the devices' state, which do not change.
-pub fn prepare(cx: &Cx, parts: &Parts, dir: &Path) -> Result<()> {
-    let state = Vm::installed_state(cx, parts)?;
-    run::output(
-        run::cmd("cp", ["--sparse=always", "--reflink=auto"])
-            .arg(state.join("root.ext4"))
-            .arg(dir),
-    )?;
-    for name in ["memory", "devices"] {
-        symlink(state.join(name), dir.join(name))?;
-    }
-    Ok(())
+/// The saved state of a machine with the project installed, made if the cache lacks it.
+pub(crate) fn installed_state(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
+    let stage = stage::build(cx, parts)?;
+    let key = hash::key([&key(parts), &stage.key, stage::INSTALL, WARM]);
+    cx.newest("installed", &key, |dir| {
+        say("installing the project in the virtual machine, which is saved for the next time");
+        let start = Instant::now();
+        let from = booted(cx, parts)?;
+        copy(&from, dir)?;
+        let origin = Origin {
+            dir,
+            memory: Memory::SavedAndKept,
+            boot: None,
+            supply: None,
+        };
+        let mut vm = Vm::launch(cx, parts, &origin, Screen::Hidden, &[])?;
+        vm.restore(&from)?;
+        stage::install(&mut vm, &stage)?;
+        vm.agent.sh(WARM, ANSWER_LIMIT)?;
+        vm.save(dir)?;
+        say(format!(
+            "installed and saved in {:.1} s",
+            start.elapsed().as_secs_f32()
+        ));
+        Ok(())
+    })
+}
+
+/// The root disk of a machine with the project installed. Nothing may change it.
+pub fn installed_root(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
+    Ok(installed_state(cx, parts)?.join("root.ext4"))
 }
 
 /// The state after the boot, made if the cache lacks it.
@@ -184,13 +175,11 @@ fn key(parts: &Parts) -> String {
 }
 
 /// Copies memory and root disk of a state, for a machine that writes to them.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    let mut copy = run::cmd("cp", ["--sparse=always", "--reflink=auto", "-t"]);
-    copy.arg(to);
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     for name in ["memory", "root.ext4"] {
-        copy.arg(from.join(name));
+        disks::copy(&from.join(name), &to.join(name))?;
     }
-    run::output(&mut copy).map(drop)
+    Ok(())
 }
 
 /// QEMU leaves the memory out of the migration stream, because the memory is a file of the saved state.

@@ -108,6 +108,7 @@ pub fn start_app(vm: &mut Vm, report: &mut Report) -> Result<()> {
 /// Runs the driver: shows its steps, takes the pictures that it asks for, and returns its output.
 pub fn drive(vm: &mut Vm, report: &mut Report, command: &str) -> Result<String> {
     let mut failure = None;
+    let guest = vm.pid();
     let Vm {
         agent, second, qmp, ..
     } = vm;
@@ -124,7 +125,7 @@ pub fn drive(vm: &mut Vm, report: &mut Report, command: &str) -> Result<String> 
             } else if let Some(name) = line.strip_prefix("SHOT ") {
                 let taken = report.picture(name).and_then(|file| {
                     qmp.screenshot(&file)?;
-                    let mut second = Agent::connect(second)?;
+                    let mut second = Agent::connect(second, guest)?;
                     // An empty redirection starts no program in the guest.
                     second.sh(&format!(": >/run/user/1000/shot-{name}"), SHORT)
                 });

@@ -10,24 +10,17 @@ use serde_json::json;
 
 use tandem_guest::disks::{self, Pair, Scratch};
 use tandem_guest::guest::{LONG, MOUNT_POINT, SHORT};
-use tandem_guest::power::{Cut, ROOT, Supply};
-use tandem_guest::vm::{Disk, Parts, Port, Vm};
-use tandem_guest::{stage, vm_state};
+use tandem_guest::power::{Cut, ROOT, Snapshot, Supply};
+use tandem_guest::vm::{Disk, Parts, Port, SMALL, Vm};
+use tandem_guest::vm_state;
 use tandem_harness::layer::Bench;
 
 /// Longest time from power on until the desktop's targets are reached, on a busy machine without KVM.
 pub(crate) const BOOT: Duration = Duration::from_secs(300);
-/// Script that ends when the start is over; prints how the start failed.
+/// Script that ends when the start is over.
 pub(crate) const STARTED: &str = r#"
-end=$(($(date +%s) + 240))
-until [ "$(systemctl is-active multi-user.target)" = active ] && [ -z "$(systemctl list-jobs --no-legend)" ]; do
-	if [ "$(date +%s)" -gt $end ]; then
-		echo "the start does not end"; systemctl list-jobs; lsblk; dmsetup table
-		journalctl -b --no-pager -o short-monotonic | tail -60
-		exit 1
-	fi
-	sleep 0.2
-done
+systemctl is-system-running --wait >/dev/null
+until [ -z "$(systemctl list-jobs --no-legend)" ]; do sleep 0.2; done
 journalctl -b --no-pager -o short-monotonic -u tandem-assemble; findmnt --noheadings /home/anna/Archive; dmsetup table"#;
 /// Prints one counter of the status line, or 0 if the line does not have that counter.
 pub(crate) const COUNTER: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "NAME") n = $(i + 1) } END { print n + 0 }'"#;
@@ -95,19 +88,19 @@ pub(crate) struct KeptMachine {
 }
 
 impl KeptMachine {
-    /// Installs the project, and creates a cache in write-through.
+    /// A machine with the project installed and a cache in write-through. It starts with the project and little else.
     pub(crate) fn new(bench: &Bench, wiring: Wiring) -> Result<Self> {
-        let parts = Parts::get(bench.cx)?;
-        let stage = stage::build(bench.cx, &parts)?;
+        let mut parts = Parts::get(bench.cx)?;
+        parts.append = SMALL;
+        let root = vm_state::installed_root(bench.cx, &parts)?;
         let scratch = Scratch::new()?;
         let pair = disks::pair(&scratch)?;
         let dir = scratch.path().join("machine");
         fs::create_dir(&dir)?;
-        parts.copy_root(&dir)?;
+        disks::copy(&root, &dir.join("root.ext4"))?;
         let fixed = wiring.fixed(&pair, true);
         let mut vm = Vm::power_on_with(bench.cx, &parts, &dir, &fixed, None)?;
         vm.up(BOOT)?;
-        stage::install(&mut vm, &stage)?;
         for disk in wiring.plugged(&pair, true) {
             vm.plug(disk)?;
         }
@@ -136,21 +129,19 @@ impl KeptMachine {
     }
 
     /// A machine with the project installed and both disks plugged in, without a cache. All of its disks lose their
-    /// write caches at a power cut. It starts without its desktop.
+    /// write caches at a power cut. It starts with the project and little else.
     pub(crate) fn supplied(bench: &Bench) -> Result<Self> {
         let mut parts = Parts::get(bench.cx)?;
         let scratch = Scratch::new()?;
         let pair = disks::pair(&scratch)?;
         let dir = scratch.path().join("machine");
         fs::create_dir(&dir)?;
-        vm_state::prepare(bench.cx, &parts, &dir)?;
-        // A third of the time of a start.
-        parts.append = "systemd.mask=desktop.service";
-        let root = dir.join("root.ext4");
+        parts.append = SMALL;
+        let root = vm_state::installed_root(bench.cx, &parts)?;
         let files = [&pair.origin, &pair.ssd].map(|disk| (disk.serial, disk.file.as_path()));
         let [origin, ssd] = files;
         let supply = Supply::new(scratch.path(), &[origin, ssd, (ROOT, &root)])?;
-        let mut vm = Vm::installed_kept(bench.cx, &parts, &dir, &supply)?;
+        let mut vm = Vm::installed_supplied(bench.cx, &parts, &supply)?;
         for disk in [&pair.origin, &pair.ssd] {
             vm.plug_supplied(disk, &supply)?;
             vm.device(disk.serial)?;
@@ -179,15 +170,25 @@ impl KeptMachine {
         })
     }
 
-    /// Cuts the power of the machine and of its disks. `seed` says what the disks lose.
-    pub(crate) fn cut_power(&mut self, bench: &Bench, seed: u64) -> Result<()> {
+    pub(crate) fn supply(&self) -> Result<&Supply> {
+        self.supply.as_ref().context("the disks lose nothing")
+    }
+
+    /// Cuts the power of the machine at a moment that may have passed: its disks are as they were then, but for what they
+    /// lose. `seed` says what they lose.
+    pub(crate) fn cut_power(&mut self, bench: &Bench, moment: Snapshot, seed: u64) -> Result<()> {
         self.vm = None;
-        let supply = self.supply.as_ref().context("the disks lose nothing")?;
-        for (disk, Cut { kept, lost }) in supply.cut(seed)? {
+        self.supply = None;
+        let socket = self.dir.join("power");
+        let _ = fs::remove_dir_all(&socket);
+        fs::create_dir(&socket)?;
+        let (supply, cuts) = moment.cut(&socket, seed)?;
+        for (disk, Cut { kept, lost }) in cuts {
             bench.note(&format!(
                 "cut: {disk} has lost {lost} sectors that were not flushed, and kept {kept}"
             ));
         }
+        self.supply = Some(supply);
         Ok(())
     }
 
@@ -223,8 +224,9 @@ impl KeptMachine {
         vm.up(BOOT)?;
         let told = vm.agent.sh(STARTED, BOOT)?;
         bench.note(&format!(
-            "started in {} s\n{told}",
-            begun.elapsed().as_secs()
+            "started in {} s, with {} s of processor time\n{told}",
+            begun.elapsed().as_secs(),
+            vm.processor_time()?.as_secs()
         ));
         self.vm = Some(vm);
         Ok(())
@@ -294,12 +296,18 @@ impl KeptMachine {
 
     /// All files must have the contents that were written; they are read from the devices.
     pub(crate) fn all_there(&mut self) -> Result<()> {
+        self.written_there()?;
+        ensure!(self.vm()?.checksums()? == self.files, "the files differ");
+        Ok(())
+    }
+
+    /// As [`Self::all_there`], without the files that were there at the beginning.
+    pub(crate) fn written_there(&mut self) -> Result<()> {
         self.vm()?.drop_page_cache()?;
         for (name, sum) in self.written.clone() {
             let now = self.sh(&format!("cd {MOUNT_POINT} && cksum {name}"))?;
             ensure!(now == sum, "{name} was {sum} and is {now}");
         }
-        ensure!(self.vm()?.checksums()? == self.files, "the files differ");
         Ok(())
     }
 }

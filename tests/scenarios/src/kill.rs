@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::moments::{SHARES, instants, steps};
-use super::scene::Scene;
+use tandem_guest::disks::{self, Scratch};
 use tandem_guest::guest::{LONG, SHORT};
+use tandem_guest::moment::Moment;
+use tandem_guest::vm::{Parts, Vm};
 use tandem_harness::layer::Bench;
 use tandem_harness::sample;
 
@@ -18,7 +20,7 @@ const INSTANTS: u64 = 16;
 const ORDINARY: usize = 3;
 /// Steps of a change of the share of a cache with nothing dirty: detach, free, delete, create, map.
 const RESIZING: u64 = 5;
-/// Longest time for the service to recover; tests/guest/machine/recovered.sh tells after 180 seconds why the service has not.
+/// Longest time for the service to recover.
 pub(crate) const RECOVERY: Duration = Duration::from_secs(300);
 
 /// The test of the wait for UDisks2, which shows a deleted partition table late on a busy machine.
@@ -39,138 +41,169 @@ case $last in *"Delete the partition"*) exit 0;; esac; exit 1"#;
 
 // promise 32: vm-kill/create killed --step 2
 // promise 32: vm-kill/remove killed --step 1
-/// Runs the layer.
+/// Runs the layer. Each test goes on from the moment before its job, in a machine of its own.
 pub fn run(bench: &mut Bench) -> Result<()> {
-    let mut scene = Scene::new(bench)?;
-    let (creating, removing) = scene.steps()?;
-    let moments = |bench: &Bench, number| {
-        sample::of(
-            bench,
-            "moments of a job",
-            steps(number).chain(instants(INSTANTS)),
-            ORDINARY,
-        )
-    };
-    let create = format!("create {} {}", scene.disk, scene.ssd);
-    for moment in moments(bench, creating)? {
-        if !bench.wants(&format!("create killed {moment}")) {
+    let plain = Before::new(bench)?;
+    let (creating, removing) = plain.steps;
+    let create = format!("create {} {}", plain.disk, plain.ssd);
+    let jobs = [
+        ("create", create, creating),
+        ("remove", "remove".to_owned(), removing),
+        ("resize", format!("resize {}", SHARES[1]), RESIZING),
+    ];
+    for (job, line, number) in jobs {
+        let all = steps(number).chain(instants(INSTANTS));
+        let moments = sample::of(bench, "moments of a job", all, ORDINARY)?;
+        let wanted = |moment: &String| bench.wants(&format!("{job} killed {moment}"));
+        let moments: Vec<_> = moments.into_iter().filter(wanted).collect();
+        let late = job == "resize" && bench.wants(LATE);
+        if moments.is_empty() && !late {
             continue;
         }
-        let result = scene.killed(bench, &moment, &create).and_then(|state| {
-            // A creation that was killed after its last step stays.
-            if state == "cached" {
-                scene.remove()
-            } else {
-                Ok(())
-            }
-        });
-        let failed = result.is_err();
-        bench.check(&format!("create killed {moment}"), result);
-        if failed {
-            scene = Scene::new(bench)?;
+        let before = plain.before(bench, job)?;
+        let before = before.as_ref().unwrap_or(&plain.moment);
+        for moment in moments {
+            let result = plain.killed(bench, before, job, &moment, &line);
+            bench.check(&format!("{job} killed {moment}"), result);
         }
-    }
-    for moment in moments(bench, removing)? {
-        if !bench.wants(&format!("remove killed {moment}")) {
-            continue;
+        if late {
+            let result = plain.removed_late(bench, before);
+            bench.check(LATE, result);
         }
-        let result = scene
-            .create()
-            .and_then(|()| scene.killed(bench, &moment, "remove"))
-            .and_then(|state| {
-                if state == "cached" {
-                    scene.remove()
-                } else {
-                    Ok(())
-                }
-            });
-        let failed = result.is_err();
-        bench.check(&format!("remove killed {moment}"), result);
-        if failed {
-            scene = Scene::new(bench)?;
-        }
-    }
-    for moment in moments(bench, RESIZING)? {
-        if !bench.wants(&format!("resize killed {moment}")) {
-            continue;
-        }
-        let result = scene
-            .share()
-            .and_then(|()| scene.killed(bench, &moment, &format!("resize {}", SHARES[1])))
-            .and_then(|state| {
-                // The file system is in use all the time, so the job is always finished.
-                ensure!(state == "cached", "the cache is gone");
-                scene.remove()
-            });
-        let failed = result.is_err();
-        bench.check(&format!("resize killed {moment}"), result);
-        if failed {
-            scene = Scene::new(bench)?;
-        }
-    }
-    if bench.wants(LATE) {
-        let result = scene.removed_late(bench);
-        bench.check(LATE, result);
     }
     Ok(())
 }
 
-impl Scene {
-    /// Creates a cache on a share of the SSD.
-    fn share(&mut self) -> Result<()> {
-        let line = format!(
-            "tandemctl create --yes --erase-ssd --partition {} {} {}",
-            SHARES[0], self.disk, self.ssd
-        );
-        self.vm.agent.sh(&line, LONG).map(drop)
+/// A machine without a cache, before any job, and what is known of it.
+struct Before {
+    parts: Parts,
+    moment: Moment,
+    /// The partition with the files, and the SSD.
+    disk: String,
+    ssd: String,
+    /// Checksums of the files.
+    files: String,
+    /// Number of steps of creating a cache, and of removing it.
+    steps: (u64, u64),
+}
+
+impl Before {
+    fn new(bench: &Bench) -> Result<Self> {
+        let parts = Parts::get(bench.cx)?;
+        let scratch = Scratch::new()?;
+        let pair = disks::pair(&scratch)?;
+        let (mut disk, mut ssd, mut files) = Default::default();
+        let mut steps = (0, 0);
+        let both = [&pair.origin, &pair.ssd];
+        let moment = Moment::new(bench.cx, &parts, &both, |vm| {
+            disk = format!("{}1", vm.device(pair.origin.serial)?);
+            ssd = vm.device(pair.ssd.serial)?;
+            vm.mount()?;
+            files = vm.checksums()?;
+            steps = number_of_steps(vm, &disk, &ssd)?;
+            Ok(())
+        })?;
+        Ok(Self {
+            parts,
+            moment,
+            disk,
+            ssd,
+            files,
+            steps,
+        })
+    }
+
+    /// The moment before a job, if the job needs a cache.
+    fn before(&self, bench: &Bench, job: &str) -> Result<Option<Moment>> {
+        let line = match job {
+            "remove" => self.create(),
+            "resize" => self.share(),
+            _ => return Ok(None),
+        };
+        self.moment
+            .later(bench.cx, &self.parts, |vm| {
+                vm.agent.sh(&line, LONG).map(drop)
+            })
+            .map(Some)
+    }
+
+    /// The command that creates a cache.
+    fn create(&self) -> String {
+        format!(
+            "tandemctl create --yes --erase-ssd {} {}",
+            self.disk, self.ssd
+        )
+    }
+
+    /// The command that creates a cache on a share of the SSD.
+    fn share(&self) -> String {
+        let (share, disk, ssd) = (SHARES[0], &self.disk, &self.ssd);
+        format!("tandemctl create --yes --erase-ssd --partition {share} {disk} {ssd}")
     }
 
     /// Another share can be made at once then.
-    fn removed_late(&mut self, bench: &Bench) -> Result<()> {
-        self.share()?;
+    fn removed_late(&self, bench: &Bench, before: &Moment) -> Result<()> {
+        let mut vm = before.go_on(bench.cx, &self.parts)?;
         let script = REMOVE_LATE.replace("SSD", &self.ssd);
-        bench.note(&self.vm.agent.sh(&script, LONG)?);
-        self.share()?;
-        self.remove()?;
-        self.vm.drop_page_cache()?;
-        ensure!(self.vm.checksums()? == self.files, "the files have changed");
-        Ok(())
+        bench.note(&vm.agent.sh(&script, LONG)?);
+        vm.agent.sh(&self.share(), LONG)?;
+        vm.agent.sh("tandemctl remove --yes", LONG)?;
+        self.same_files(&mut vm)
     }
 
-    /// Begins a job, kills the service during the job, and returns the state after the recovery, `plain` or `cached`.
-    fn killed(&mut self, bench: &Bench, moment: &str, job: &str) -> Result<String> {
-        let told = self
-            .vm
+    /// Begins a job, kills the service during the job, and checks the state after the recovery.
+    fn killed(
+        &self,
+        bench: &Bench,
+        before: &Moment,
+        job: &str,
+        moment: &str,
+        line: &str,
+    ) -> Result<()> {
+        let mut vm = before.go_on(bench.cx, &self.parts)?;
+        let told = vm
             .agent
-            .sh(&format!("tandem-kill {moment} {job}"), RECOVERY)?;
+            .sh(&format!("tandem-kill {moment} {line}"), RECOVERY)?;
         let start = Instant::now();
-        let state = self
-            .vm
-            .agent
-            .sh(include_str!("../../guest/machine/recovered.sh"), RECOVERY)?
-            .trim()
-            .to_owned();
+        let recovered = include_str!("../../guest/machine/recovered.sh");
+        let state = vm.agent.sh(recovered, RECOVERY)?.trim().to_owned();
         let seconds = start.elapsed().as_secs_f32();
         bench.note(&format!("{}: {state} after {seconds:.1} s", told.trim()));
         // Only a start of the machine in the middle of a removal leaves a mapping without a cache.
         ensure!(state != "detached", "the mapping leads to the disk alone");
-        self.vm.drop_page_cache()?;
-        ensure!(self.vm.checksums()? == self.files, "the files have changed");
-        Ok(state)
+        // The file system is in use all the time, so this job is always finished.
+        ensure!(
+            job != "resize" || state == "cached",
+            "the cache is gone: {state}"
+        );
+        self.same_files(&mut vm)?;
+        // What comes next works as well.
+        let next = match state.as_str() {
+            "cached" => "tandemctl remove --yes".to_owned(),
+            _ => self.create(),
+        };
+        vm.agent.sh(&next, LONG)?;
+        let spent = vm.processor_time()?.as_secs();
+        bench.note(&format!("{spent} s of processor time"));
+        Ok(())
     }
 
-    /// Number of steps of creating a cache, and of removing it.
-    fn steps(&mut self) -> Result<(u64, u64)> {
-        let line = format!(
-            "tandemctl --json plan --erase-ssd {} {}",
-            self.disk, self.ssd
-        );
-        let plan: serde_json::Value = serde_json::from_str(self.vm.agent.sh(&line, SHORT)?.trim())?;
-        let create = plan["plan"]["steps"]
-            .as_array()
-            .context("a plan has steps")?
-            .len();
-        // Removing undoes each step except loading the module. Before that it detaches the cache and frees the SSD.
-        Ok((create as u64, create as u64 + 1))
+    /// The files are as before the job; they are read from the devices.
+    fn same_files(&self, vm: &mut Vm) -> Result<()> {
+        vm.drop_page_cache()?;
+        ensure!(vm.checksums()? == self.files, "the files have changed");
+        Ok(())
     }
+}
+
+/// Number of steps of creating a cache, and of removing it.
+fn number_of_steps(vm: &mut Vm, disk: &str, ssd: &str) -> Result<(u64, u64)> {
+    let line = format!("tandemctl --json plan --erase-ssd {disk} {ssd}");
+    let plan: serde_json::Value = serde_json::from_str(vm.agent.sh(&line, SHORT)?.trim())?;
+    let create = plan["plan"]["steps"]
+        .as_array()
+        .context("a plan has steps")?
+        .len();
+    // Removing undoes each step except loading the module. Before that it detaches the cache and frees the SSD.
+    Ok((create as u64, create as u64 + 1))
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Begins a job as root and stops the service in the middle of it, when a step begins or after a time: with SIGKILL, or
-//! with SIGSTOP, after which the job stays where it is.
+//! with SIGSTOP, after which the job stays where it is. It can also stop the service at every step, one after another.
 //!
 //! The service does not take part in this: the program sees the moment on the bus, as any client does.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -25,9 +27,10 @@ struct Args {
     /// Kill so many milliseconds after the job began.
     #[arg(long)]
     after: Option<u64>,
-    /// Stop the service with SIGSTOP, not with SIGKILL.
-    #[arg(long)]
-    freeze: bool,
+    /// Stop the service with SIGSTOP when each step begins, and when all are done. This file tells the step, and the
+    /// service goes on when the file is removed.
+    #[arg(long, conflicts_with_all = ["step", "after"])]
+    each: Option<PathBuf>,
     #[command(subcommand)]
     job: Job,
 }
@@ -80,24 +83,47 @@ async fn run(args: &Args) -> Result<String> {
     let (plan, job) = begin(&bus, &manager, &args.job).await?;
     let start = Instant::now();
     let job = JobProxy::builder(&bus).path(job).build().await?;
+    let steps = plan.steps.len();
+    if let Some(file) = &args.each {
+        let mut next = 0;
+        while next as usize <= steps {
+            let (at, over) = until_step(&job, next).await?;
+            let at = if over { steps as u32 } else { at };
+            kill_process(pid, Signal::STOP).context("cannot stop the service")?;
+            told_and_removed(file, &format!("step {at} of {steps} steps\n"))?;
+            kill_process(pid, Signal::CONT).context("the service does not go on")?;
+            next = at + 1;
+        }
+        return Ok(format!("stopped at all of {steps} steps"));
+    }
     let at = match (args.step, args.after) {
-        (Some(step), _) => until_step(&job, step).await?,
+        (Some(step), _) => match until_step(&job, step).await? {
+            (at, false) => format!("step {at}"),
+            (at, true) => format!("its end, step {at}"),
+        },
         (None, after) => {
             let left = Duration::from_millis(after.unwrap_or(0)).saturating_sub(start.elapsed());
             std::thread::sleep(left);
             "a moment".to_owned()
         }
     };
-    let (signal, done) = match args.freeze {
-        true => (Signal::STOP, "frozen"),
-        false => (Signal::KILL, "killed"),
-    };
-    kill_process(pid, signal).context("cannot stop the service")?;
+    kill_process(pid, Signal::KILL).context("cannot kill the service")?;
     Ok(format!(
-        "{done} at {at} of {} steps, {} ms after the job began",
-        plan.steps.len(),
+        "killed at {at} of {steps} steps, {} ms after the job began",
         start.elapsed().as_millis()
     ))
+}
+
+/// Writes a file and waits until it is removed.
+fn told_and_removed(file: &Path, text: &str) -> Result<()> {
+    // The file has its name only when it is whole.
+    let whole = file.with_extension("new");
+    fs::write(&whole, text)?;
+    fs::rename(&whole, file)?;
+    while file.exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 async fn begin(
@@ -155,18 +181,18 @@ async fn the_cache(bus: &Connection) -> Result<CacheProxy<'static>> {
     Ok(CacheProxy::builder(bus).path(path).build().await?)
 }
 
-/// Waits until the job is at a step or past it, and returns which. The service's signals keep both properties of the
-/// proxy up to date, so that reading them again costs no call.
-async fn until_step(job: &JobProxy<'_>, step: u32) -> Result<String> {
+/// Waits until the job is at a step or past it, or over. Returns the step, and whether the job is over. The service's
+/// signals keep both properties of the proxy up to date, so that reading them again costs no call.
+async fn until_step(job: &JobProxy<'_>, step: u32) -> Result<(u32, bool)> {
     let end = Instant::now() + LIMIT;
     loop {
         let at = job.step_index().await?;
         if at >= step {
-            return Ok(format!("step {at}"));
+            return Ok((at, false));
         }
         let (over, ..) = job.finished().await?;
         if over || Instant::now() > end {
-            return Ok(format!("its end, step {at}"));
+            return Ok((at, true));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

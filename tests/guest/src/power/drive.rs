@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! One disk with a volatile write cache: what is written is on the medium after a flush.
+//! One disk with a volatile write cache: what is written is on the medium after a flush. The medium is kept in memory, so
+//! that a copy of the disk costs little.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{Chance, Cut};
 
@@ -14,24 +16,28 @@ pub const SECTOR: usize = 512;
 /// Sectors that the write cache has room for: 32 MiB. A disk whose cache is full writes by itself.
 const ROOM: usize = 64 << 10;
 
-type Sector = Box<[u8; SECTOR]>;
+type Sector = Arc<[u8; SECTOR]>;
 
-/// A disk.
+/// A disk. A clone has the same content, and from then on its own.
+#[derive(Clone)]
 pub struct Drive {
-    /// The medium.
-    file: File,
+    /// The medium as it was at the beginning. Nothing is written here.
+    file: Arc<File>,
     sectors: u64,
+    /// The sectors of the medium that were written since.
+    medium: BTreeMap<u64, Sector>,
     /// The newest content of the sectors that were written since the last flush.
     unflushed: BTreeMap<u64, Sector>,
 }
 
 impl Drive {
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).open(path)?;
+        let file = File::open(path)?;
         let sectors = file.metadata()?.len() / SECTOR as u64;
         Ok(Self {
-            file,
+            file: Arc::new(file),
             sectors,
+            medium: BTreeMap::new(),
             unflushed: BTreeMap::new(),
         })
     }
@@ -56,7 +62,10 @@ impl Drive {
         let (first, count) = self.range(offset, bytes.len())?;
         self.file.read_exact_at(bytes, offset)?;
         let (sectors, _) = bytes.as_chunks_mut::<SECTOR>();
-        for (number, sector) in self.unflushed.range(first..first + count) {
+        let range = first..first + count;
+        // The newest content comes last.
+        let written = self.medium.range(range.clone());
+        for (number, sector) in written.chain(self.unflushed.range(range)) {
             if let Some(place) = usize::try_from(number - first)
                 .ok()
                 .and_then(|n| sectors.get_mut(n))
@@ -69,59 +78,43 @@ impl Drive {
 
     /// Writes into the write cache, or to the medium (`forced`).
     pub fn write(&mut self, offset: u64, bytes: &[u8], forced: bool) -> io::Result<()> {
-        let (first, count) = self.range(offset, bytes.len())?;
+        let (first, _) = self.range(offset, bytes.len())?;
         let (sectors, _) = bytes.as_chunks::<SECTOR>();
-        if forced {
-            self.file.write_all_at(bytes, offset)?;
-            for number in first..first + count {
-                self.unflushed.remove(&number);
-            }
-            return Ok(());
-        }
         for (number, sector) in (first..).zip(sectors) {
-            self.unflushed.insert(number, Box::new(*sector));
+            if forced {
+                self.unflushed.remove(&number);
+                self.medium.insert(number, Arc::new(*sector));
+            } else {
+                self.unflushed.insert(number, Arc::new(*sector));
+            }
         }
         if self.unflushed.len() > ROOM {
-            self.flush()?;
+            self.flush();
         }
         Ok(())
     }
 
     /// Writes all sectors to the medium.
-    pub fn flush(&mut self) -> io::Result<()> {
-        let all = std::mem::take(&mut self.unflushed);
-        self.put(all.into_iter())
+    pub fn flush(&mut self) {
+        self.medium.extend(std::mem::take(&mut self.unflushed));
     }
 
     /// Writes a random part of the sectors to the medium, and forgets the others. How large the part is, is random too:
     /// none of them, all of them, or a share.
-    pub fn cut(&mut self, chance: &mut Chance) -> io::Result<Cut> {
+    pub fn cut(&mut self, chance: &mut Chance) -> Cut {
         let quarters = chance.next() % 5;
         let all = std::mem::take(&mut self.unflushed);
-        let number = all.len() as u64;
-        let kept: Vec<_> = all
-            .into_iter()
-            .filter(|_| chance.next() % 4 < quarters)
-            .collect();
-        let cut = Cut {
-            kept: kept.len() as u64,
-            lost: number - kept.len() as u64,
-        };
-        self.put(kept.into_iter())?;
-        Ok(cut)
-    }
-
-    /// Writes sectors, which come in order, in as few writes as possible.
-    fn put(&self, sectors: impl Iterator<Item = (u64, Sector)>) -> io::Result<()> {
-        let (mut start, mut run) = (0, Vec::new());
-        for (number, sector) in sectors {
-            if start + (run.len() / SECTOR) as u64 != number {
-                self.file.write_all_at(&run, start * SECTOR as u64)?;
-                run.clear();
-                start = number;
+        let before = all.len() as u64;
+        let mut kept = 0;
+        for (number, sector) in all {
+            if chance.next() % 4 < quarters {
+                self.medium.insert(number, sector);
+                kept += 1;
             }
-            run.extend_from_slice(&*sector);
         }
-        self.file.write_all_at(&run, start * SECTOR as u64)
+        Cut {
+            kept,
+            lost: before - kept,
+        }
     }
 }

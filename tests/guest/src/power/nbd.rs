@@ -34,9 +34,9 @@ const EINVAL: u32 = 22;
 const OPTION_ROOM: u32 = 4096;
 const DATA_ROOM: u32 = 32 << 20;
 
-/// Serves one connection until its other end closes it, or until a cut.
-pub fn serve(mut stream: &UnixStream, shared: &Shared, life: u64) -> io::Result<()> {
-    let Some(name) = agree(stream, shared, life)? else {
+/// Serves one connection until its other end closes it.
+pub fn serve(mut stream: &UnixStream, shared: &Shared) -> io::Result<()> {
+    let Some(name) = agree(stream, shared)? else {
         return Ok(());
     };
     let mut data = Vec::new();
@@ -56,11 +56,17 @@ pub fn serve(mut stream: &UnixStream, shared: &Shared, life: u64) -> io::Result<
         if kind == WRITE {
             stream.read_exact(&mut data)?;
         }
-        let mut drive = shared.drive(&name, life)?;
+        if matches!(kind, WRITE | FLUSH) {
+            shared.changes();
+        }
+        let mut drive = shared.drive(&name)?;
         let done = match kind {
             READ => drive.read(offset, &mut data),
             WRITE => drive.write(offset, &data, flags & FORCED != 0),
-            FLUSH => drive.flush(),
+            FLUSH => {
+                drive.flush();
+                Ok(())
+            }
             DISCONNECT => return Ok(()),
             _ => Err(ErrorKind::InvalidInput.into()),
         };
@@ -82,7 +88,7 @@ pub fn serve(mut stream: &UnixStream, shared: &Shared, life: u64) -> io::Result<
 }
 
 /// The handshake. Returns the name of the disk that is wanted.
-fn agree(mut stream: &UnixStream, shared: &Shared, life: u64) -> io::Result<Option<String>> {
+fn agree(mut stream: &UnixStream, shared: &Shared) -> io::Result<Option<String>> {
     let mut hello = Vec::new();
     hello.extend(MAGIC.to_be_bytes());
     hello.extend(OPTION.to_be_bytes());
@@ -100,7 +106,7 @@ fn agree(mut stream: &UnixStream, shared: &Shared, life: u64) -> io::Result<Opti
         let mut data = vec![0; length as usize];
         stream.read_exact(&mut data)?;
         match option {
-            GO => match name_of(&data).map(|name| (shared.drive(&name, life), name)) {
+            GO => match name_of(&data).map(|name| (shared.drive(&name), name)) {
                 Some((Ok(drive), name)) => {
                     // The kind of the information (0: the export), the size of the disk, and the flags.
                     let mut told = vec![0; 2];

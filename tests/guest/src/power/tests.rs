@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use super::drive::{Drive, SECTOR};
-use super::{Chance, Cut};
+use super::{Chance, Cut, Recorder, Snapshot};
 use crate::disks::Scratch;
 
 /// A disk of eight sectors, each full of `old`.
@@ -13,9 +14,20 @@ fn disk(scratch: &Scratch, old: u8) -> Drive {
     Drive::open(&file).unwrap()
 }
 
-/// The first byte of each sector on the medium.
-fn medium(scratch: &Scratch) -> Vec<u8> {
-    let bytes = fs::read(scratch.path().join("disk")).unwrap();
+/// The first byte of each sector on the medium: what is left when all of the write cache is lost.
+fn medium(disk: &Drive) -> Vec<u8> {
+    let mut disk = disk.clone();
+    let lost = (0..).find(|seed| {
+        let mut cut = disk.clone();
+        let lost = cut.cut(&mut Chance(*seed)).kept == 0;
+        if lost {
+            disk = cut;
+        }
+        lost
+    });
+    assert!(lost.is_some());
+    let mut bytes = [0; 8 * SECTOR];
+    disk.read(0, &mut bytes).unwrap();
     bytes.chunks(SECTOR).map(|sector| sector[0]).collect()
 }
 
@@ -31,9 +43,9 @@ fn a_read_returns_what_was_written_before_and_after_a_flush() {
         read.map(usize::from).iter().sum::<usize>(),
         (1 + 2 + 2 + 1) * SECTOR
     );
-    assert_eq!(medium(&scratch), [1; 8]);
-    disk.flush().unwrap();
-    assert_eq!(medium(&scratch), [1, 1, 2, 2, 1, 1, 1, 1]);
+    assert_eq!(medium(&disk), [1; 8]);
+    disk.flush();
+    assert_eq!(medium(&disk), [1, 1, 2, 2, 1, 1, 1, 1]);
 }
 
 #[test]
@@ -42,9 +54,9 @@ fn a_forced_write_is_on_the_medium_and_older_writes_do_not_come_back() {
     let mut disk = disk(&scratch, 1);
     disk.write(0, &[2; 2 * SECTOR], false).unwrap();
     disk.write(0, &[3; SECTOR], true).unwrap();
-    assert_eq!(medium(&scratch)[..2], [3, 1]);
-    disk.flush().unwrap();
-    assert_eq!(medium(&scratch)[..2], [3, 2]);
+    assert_eq!(medium(&disk)[..2], [3, 1]);
+    disk.flush();
+    assert_eq!(medium(&disk)[..2], [3, 2]);
 }
 
 #[test]
@@ -54,11 +66,11 @@ fn a_cut_loses_some_of_what_was_not_flushed_and_nothing_else() {
     for seed in 0..64 {
         let mut disk = disk(&scratch, 1);
         disk.write(0, &[2; 4 * SECTOR], false).unwrap();
-        disk.flush().unwrap();
+        disk.flush();
         disk.write(2 * SECTOR as u64, &[3; 4 * SECTOR], false)
             .unwrap();
-        let cut = disk.cut(&mut Chance(seed)).unwrap();
-        let now = medium(&scratch);
+        let cut = disk.cut(&mut Chance(seed));
+        let now = medium(&disk);
         assert_eq!(now[..2], [2, 2]);
         assert!(now[2..4].iter().all(|byte| [2, 3].contains(byte)));
         assert!(now[4..6].iter().all(|byte| [1, 3].contains(byte)));
@@ -75,6 +87,39 @@ fn a_cut_loses_some_of_what_was_not_flushed_and_nothing_else() {
         lost += u32::from(cut.kept == 0);
     }
     assert!(kept > 0 && lost > 0 && kept + lost < 64);
+}
+
+#[test]
+fn a_disk_and_its_clone_change_apart_and_the_file_does_not() {
+    let scratch = Scratch::new().unwrap();
+    let mut disk = disk(&scratch, 1);
+    disk.write(0, &[2; SECTOR], true).unwrap();
+    let mut clone = disk.clone();
+    clone.write(0, &[3; SECTOR], true).unwrap();
+    disk.write(SECTOR as u64, &[4; SECTOR], true).unwrap();
+    assert_eq!(medium(&clone)[..2], [3, 1]);
+    assert_eq!(medium(&disk)[..2], [2, 4]);
+    let file = fs::read(scratch.path().join("disk")).unwrap();
+    assert!(file.iter().all(|byte| *byte == 1));
+}
+
+#[test]
+fn a_recorder_keeps_moments_of_the_whole_time() {
+    for events in [1_u64, 3, 6, 7, 12, 100, 1000] {
+        let mut recorder = Recorder::new(3);
+        let mut taken = Vec::new();
+        for event in 0..events {
+            let before = recorder.kept.len();
+            recorder.changes(|| {
+                taken.push(event);
+                Snapshot(BTreeMap::new())
+            });
+            assert!(recorder.kept.len() <= 6, "{before}");
+        }
+        assert!(recorder.kept.len() as u64 >= events.min(3), "{events}");
+        // The last one lies in the second half.
+        assert!(*taken.last().unwrap() >= events / 2);
+    }
 }
 
 #[test]

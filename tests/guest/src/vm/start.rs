@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Guard, Vm};
 use crate::agent::Agent;
+use crate::patience::LOOK;
 use crate::qmp::Qmp;
 use tandem_harness::cx::say;
 use tandem_harness::run;
@@ -29,8 +30,6 @@ const LOST_TIMER: &str = "kthread timer wakeup didn't happen";
 const ABORTED: &str = "iotlb_to_section: Assertion";
 /// How often a start is begun anew because of either.
 const ANEW: usize = 2;
-/// Time between two looks at the console.
-const LOOK: Duration = Duration::from_secs(2);
 /// After so many looks at a machine that does nothing at all, its timers are lost.
 const ASLEEP: u32 = 15;
 /// Longest time from the end of QEMU's connections to the end of QEMU.
@@ -88,7 +87,7 @@ impl Vm {
         let mut console = self.console().len();
         let (mut beats, mut quiet) = (0, 0);
         let mut anew = 0;
-        let mut end = Instant::now() + limit;
+        let mut patience = self.agent.patience(limit);
         self.agent.begin(TRUE)?;
         loop {
             let answered = self.agent.is_answered(LOOK);
@@ -96,7 +95,7 @@ impl Vm {
                 say("QEMU has ended by an assertion of its own: the start begins anew");
                 self.launch_again()?;
                 console = 0;
-            } else if answered? || Instant::now() >= end {
+            } else if answered? || patience.is_over() {
                 break;
             } else {
                 let told = self.console();
@@ -113,10 +112,10 @@ impl Vm {
             }
             quiet = 0;
             anew += 1;
-            end = Instant::now() + limit;
+            patience = self.agent.patience(limit);
             self.agent.begin(TRUE)?;
         }
-        self.agent.finish(TRUE, end, |_| ()).map(drop)
+        self.agent.finish(TRUE, patience, |_| ()).map(drop)
     }
 
     /// How often the emulator's processors have gone to sleep so far. An idle processor sleeps for some tenths of a second
@@ -171,15 +170,16 @@ impl Vm {
     pub fn restart(&mut self, script: &str, limit: Duration) -> Result<()> {
         // QEMU tells first of all events before this command.
         self.qmp.run("query-status", json!({}))?;
+        let patience = self.agent.patience(limit);
         self.agent.begin(script)?;
-        self.qmp.event("RESET", limit)?;
+        self.qmp.event("RESET", patience)?;
         self.connect_again()?;
         self.up(limit)
     }
 
     /// Connects to the agent anew: what the ended guest has left in the connection goes with the connection.
     fn connect_again(&mut self) -> Result<()> {
-        self.agent = Agent::connect(&self.dir.join("agent0"))?.asking(&self.second);
+        self.agent = Agent::connect(&self.dir.join("agent0"), self.pid())?.asking(&self.second);
         Ok(())
     }
 }
@@ -198,12 +198,13 @@ pub(super) fn launch(command: &mut Command, dir: &Path) -> Result<(Child, Qmp, A
         .stderr(File::options().append(true).open(&errors)?)
         .spawn()
         .context("cannot start QEMU")?;
+    let guest = child.id();
     let mut guard = Guard(Some(child), dir.to_owned());
     let connect = || -> Result<_> {
         let qmp = Qmp::connect(&dir.join("qmp"), Duration::from_secs(30))?;
         Ok((
             qmp,
-            Agent::connect(&dir.join("agent0"))?.asking(&dir.join("agent1")),
+            Agent::connect(&dir.join("agent0"), guest)?.asking(&dir.join("agent1")),
         ))
     };
     let (qmp, agent) =

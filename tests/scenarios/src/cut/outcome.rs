@@ -96,7 +96,7 @@ pub enum Progress {
 }
 
 /// The state of the devices while the job is frozen.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     progress: Progress,
     /// The cache is on record.

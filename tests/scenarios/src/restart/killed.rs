@@ -17,11 +17,8 @@ const NO_LIMIT: &str = "rm -r /etc/systemd/system/tandem-assemble.service.d; sys
 /// Script that ends when the start is over. Nothing but its early part may have failed, which was killed with the disk held,
 /// and the mount of the disk was left out.
 const KILLED: &str = r#"
-end=$(($(date +%s) + 240))
-until [ "$(systemctl is-active multi-user.target)" = active ] && [ -z "$(systemctl list-jobs --no-legend)" ]; do
-	[ "$(date +%s)" -gt $end ] && break
-	sleep 0.2
-done
+systemctl is-system-running --wait >/dev/null
+until [ -z "$(systemctl list-jobs --no-legend)" ]; do sleep 0.2; done
 of_mount() { systemctl show --value --property "$1" home-anna-Archive.mount; }
 told="$(systemctl is-active multi-user.target) $(systemctl show --value --property Result tandem-assemble)"
 failed=$(systemctl list-units --failed --no-legend --plain | cut -d' ' -f1)
