@@ -22,7 +22,7 @@ use crate::{c_style, host, kernels, meson_install, mutants, record, rust_tests, 
 /// Space that all layers need below the target directory, with the disks of the virtual machines.
 const SPACE_GB: u64 = 25;
 /// Minutes that the sampled layers of a run without `--all` may take together, each on one processor.
-const SAMPLED_MINUTES: u64 = 10;
+const SAMPLED_MINUTES: u64 = 8;
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]

@@ -40,7 +40,7 @@ pub fn layer() -> Layer {
         name: "helper-mutants",
         about: "each bug seeded into the helper is found by its tests",
         needs: &[Need::Helper, Need::Services],
-        when: When::Sampled(4),
+        when: When::Sampled(8),
         run: hunt,
     }
 }
