@@ -95,9 +95,10 @@ polkit.addRule(function(action, subject) {
 END
 runuser -u anna -- udisksctl mount --no-user-interaction --block-device /dev/ORIGIN"#;
 
-/// Runs a command as the user anna in a session on a console of the machine, which is in front.
-const AT_THE_MACHINE: &str = "chvt 7; systemd-run --quiet --wait --collect --property=User=anna --property=PAMName=login \
-    --property=TTYPath=/dev/tty7 --property=StandardInput=tty-force --property=StandardOutput=journal";
+/// The user anna leaves the machine, and comes back to it.
+const AWAY: &str = "systemctl stop desktop";
+const BACK: &str = r#"systemctl start desktop
+until [ "$(loginctl show-user anna --property State --value)" = active ]; do sleep 0.1; done"#;
 
 /// The file systems, in the order of [`SSDS`].
 const NAMES: [&str; 3] = ["photos", "songs", "safe"];
@@ -472,19 +473,20 @@ impl Stack {
     fn unmount_as_user(&mut self, bench: &Bench, prefix: &str) -> Result<String> {
         let source = self.sh("findmnt --noheadings --output SOURCE /media/anna/photos")?;
         ensure!(source.starts_with(prefix), "mounted from {source}");
-        // The person's right is that of the person at the machine: in a session on the screen in front.
-        for (who, may) in [
-            ("runuser -u nobody --", false),
-            ("runuser -u anna --", false),
-            (AT_THE_MACHINE, true),
+        for (before, user, may) in [
+            ("true", "nobody", false),
+            (AWAY, "anna", false),
+            (BACK, "anna", true),
         ] {
-            let line =
-                format!("{who} udisksctl unmount --no-user-interaction --block-device {source}");
+            self.sh(before)?;
+            let line = format!(
+                "runuser -u {user} -- udisksctl unmount --no-user-interaction --block-device {source}"
+            );
             let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
             bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
             ensure!(
                 (ended.code == 0) == may,
-                "{who} unmounts {source}: {}",
+                "{user} unmounts {source}: {}",
                 ended.text
             );
         }
