@@ -111,15 +111,13 @@ fn fill(rig: &Rig, mib: usize) -> Result<u64> {
     Ok(rig.quiet()?.used)
 }
 
-/// A write that only the SSD has, and durably. Until `fail_requests("nothing")` the disk takes no write, so that this stays.
+/// A write that only the SSD has, and durably. From then until `fail_requests("nothing")` the disk takes no write, so that
+/// this stays. (The write itself ends with a flush of both.)
 fn dirty(rig: &Rig, model: &mut [u8], at: usize) -> Result<()> {
-    rig.origin.fail_requests("writes")?;
     model[at..at + 4096].fill(9);
-    io::write(
-        &io::durable(&rig.path()?)?,
-        at as u64,
-        &model[at..at + 4096],
-    )
+    let file = io::durable(&rig.path()?)?;
+    io::write(&file, at as u64, &model[at..at + 4096])?;
+    rig.origin.fail_requests("writes")
 }
 
 /// A place that no stop samples. The copy is outside of all marked regions.
@@ -211,10 +209,12 @@ fn marked() -> Result<()> {
         let file = io::direct(&rig.path()?)?;
         io::read(&file, MIB as u64, 16384)?;
         rig.quiet()?;
+        dirty(rig, model, 20 * MIB)?;
         // A part of a quarter that is not cached goes to the disk. A flush would clear the mark.
+        rig.origin.fail_requests("nothing")?;
         let at = MIB + MIB / 2;
         io::write(&file, at as u64, &model[at..at + 512])?;
-        dirty(rig, model, 20 * MIB)?;
+        rig.origin.fail_requests("writes")?;
         let status = rig.status()?;
         ensure!(
             status.dirty == 8 && status.get("marked")? == 1 && status.used == 2,
