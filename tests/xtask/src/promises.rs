@@ -209,7 +209,7 @@ mod tests {
             let text = fs::read_to_string(cx().path(&mark.file)).unwrap();
             // The name stands in the mark and beside it, unless the layer makes the name from parts.
             let name = mark.test.rsplit("::").next().unwrap();
-            let made = ["at least ", ": cut", " cuts", " cut --", " killed --", "-"];
+            let made = ["at least ", ": cut", " cuts", " cut ", " killed ", "-"];
             let is_made = made.iter().any(|part| name.contains(part));
             assert!(text.matches(name).count() > 1 || is_made, "{place}");
         }
