@@ -17,8 +17,25 @@ const MIB: u64 = 1 << 20;
 const ORIGIN_MIB: u64 = 256;
 /// Size of the SSD; sparse on the host.
 const SSD_MIB: u64 = 128;
-/// Files on the hard disk: how many, and how long each is in KiB.
-const FILES: [(u32, u64); 3] = [(40, 32), (12, 1024), (3, 12 * 1024)];
+/// A hard disk and its files.
+struct Size {
+    product: &'static str,
+    /// Size of the disk in MiB; sparse on the host.
+    mib: u64,
+    /// How many files there are, and how long each is in KiB.
+    files: [(u32, u64); 3],
+}
+
+const USUAL: Size = Size {
+    product: "Barge 256",
+    mib: 256,
+    files: [(40, 32), (12, 1024), (3, 12 * 1024)],
+};
+const SMALL: Size = Size {
+    product: "Barge 144",
+    mib: 144,
+    files: [(40, 32), (12, 1024), (1, 8 * 1024)],
+};
 
 /// A directory for temporary disks; in memory where there is room.
 pub struct Scratch(PathBuf);
@@ -63,10 +80,20 @@ pub struct Pair {
 
 /// Makes both disks in `scratch`.
 pub fn pair(scratch: &Scratch) -> Result<Pair> {
+    sized(scratch, &USUAL)
+}
+
+/// As [`pair`], with a smaller hard disk, which is soon read as a whole. It is still larger than the SSD: the app offers no
+/// cache for another.
+pub fn small_pair(scratch: &Scratch) -> Result<Pair> {
+    sized(scratch, &SMALL)
+}
+
+fn sized(scratch: &Scratch, size: &Size) -> Result<Pair> {
     let origin = Disk {
         file: scratch.path().join("origin.raw"),
         vendor: "Seagull",
-        product: "Barge 256",
+        product: size.product,
         serial: "BARGE0001",
         wwn: 0x5000_c500_0000_0001,
         rotation_rate: 7200,
@@ -83,8 +110,8 @@ pub fn pair(scratch: &Scratch) -> Result<Pair> {
     };
     File::create(&ssd.file)?.set_len(SSD_MIB * MIB)?;
     let tree = scratch.path().join("files");
-    write_files(&tree)?;
-    partitioned(&origin.file, &tree)?;
+    write_files(&tree, size)?;
+    partitioned(&origin.file, &tree, size.mib)?;
     Ok(Pair { origin, ssd })
 }
 
@@ -138,10 +165,10 @@ pub fn file_on_system(disk: &Disk, path: &str, to: &Path) -> Result<()> {
 }
 
 /// A GPT with one Linux partition from 1 MiB on, which holds `tree` as ext4.
-fn partitioned(file: &Path, tree: &Path) -> Result<()> {
+fn partitioned(file: &Path, tree: &Path, mib: u64) -> Result<()> {
     let name = "name=\"archive\", uuid=5EC0DE0D-0001-4000-8000-7A0DE5A10001";
-    with_partition(file, ORIGIN_MIB - 2, name)?;
-    let size = format!("{}k", (ORIGIN_MIB - 2) * 1024);
+    with_partition(file, mib - 2, name)?;
+    let size = format!("{}k", (mib - 2) * 1024);
     let mut mke2fs = run::cmd(
         "/sbin/mke2fs",
         ["-q", "-F", "-t", "ext4", "-L", "Archive", "-U", ORIGIN_FS],
@@ -175,9 +202,9 @@ fn with_partition(file: &Path, mib: u64, name: &str) -> Result<()> {
 }
 
 /// Files whose contents no compression or deduplication shortens, the same at every run.
-fn write_files(tree: &Path) -> Result<()> {
+fn write_files(tree: &Path, size: &Size) -> Result<()> {
     let mut state = 0x7a0d_e5a1_u64;
-    for (count, kib) in FILES {
+    for (count, kib) in size.files {
         let dir = tree.join(format!("{kib} KiB"));
         fs::create_dir_all(&dir)?;
         for number in 0..count {

@@ -105,9 +105,13 @@ impl Cutter {
     }
 
     /// Comes to the beginning of a job. Returns the job as `tandem-kill` and `tandemctl` take it, the SSD, and the shares.
-    fn begin(&mut self, job: Job) -> Result<Begun> {
+    /// `slow`: the disk is slow from now on.
+    fn begin(&mut self, job: Job, slow: bool) -> Result<Begun> {
         self.prepare(job)?;
         self.machine.sh(LAZY)?;
+        if slow {
+            self.machine.throttle(SLOW)?;
+        }
         self.machine.save(CHANGED)?;
         let old = self.share;
         let new = match old {
@@ -143,7 +147,7 @@ impl Cutter {
         cases: &[Case],
         moments: &mut Vec<Moment>,
     ) -> Result<()> {
-        let begun = self.begin(job)?;
+        let begun = self.begin(job, false)?;
         self.machine.sh(&BEGIN.replace("JOB", &begun.line))?;
         let mut next = 0;
         while next <= job.steps() {
@@ -181,7 +185,7 @@ impl Cutter {
         seed: u64,
         moments: &mut Vec<Moment>,
     ) -> Result<()> {
-        let begun = self.begin(job)?;
+        let begun = self.begin(job, false)?;
         let number = job.instants();
         self.machine.supply()?.record(usize::try_from(number)?);
         self.machine.sh(&format!("tandemctl {}", begun.of_user))?;
@@ -207,8 +211,7 @@ impl Cutter {
 
     /// Begins the job on a disk that is so slow that the job gets no further than to write back.
     fn draining(&mut self, bench: &Bench, case: Case, moments: &mut Vec<Moment>) -> Result<()> {
-        self.machine.throttle(SLOW)?;
-        let begun = self.begin(case.job)?;
+        let begun = self.begin(case.job, true)?;
         let before: u64 = self.machine.sh(DIRTY)?.parse()?;
         let line = format!("tandemctl {} >/run/told 2>&1 </dev/null &", begun.of_user);
         self.machine.sh(&line)?;

@@ -20,11 +20,11 @@ const KILLED: &str = r#"
 systemctl is-system-running --wait >/dev/null
 until [ -z "$(systemctl list-jobs --no-legend)" ]; do sleep 0.2; done
 of_mount() { systemctl show --value --property "$1" home-anna-Archive.mount; }
-told="$(systemctl is-active multi-user.target) $(systemctl show --value --property Result tandem-assemble)"
+told="$(systemctl is-system-running) $(systemctl show --value --property Result tandem-assemble)"
 failed=$(systemctl list-units --failed --no-legend --plain | cut -d' ' -f1)
 echo "$told; failed: $failed; mount: $(of_mount ConditionResult) $(of_mount ConditionTimestamp)"
 ls -A /run/systemd/system
-if [ "$told $failed" = "active timeout tandem-assemble.service" ] && [ "$(of_mount ConditionResult)" = no ] && [ -n "$(of_mount ConditionTimestamp)" ]; then
+if [ "$told $failed" = "degraded timeout tandem-assemble.service" ] && [ "$(of_mount ConditionResult)" = no ] && [ -n "$(of_mount ConditionTimestamp)" ]; then
 	exit 0
 fi
 systemctl list-jobs; lsblk; dmsetup table --inactive; systemctl status home-anna-Archive.mount
