@@ -13,8 +13,6 @@ use tandem_harness::run;
 /// File system UUID of the origin's partition.
 pub const ORIGIN_FS: &str = "7a0de5a1-0c1d-4e55-9f00-5ec0de0d15c5";
 const MIB: u64 = 1 << 20;
-/// Size of the hard disk; sparse on the host.
-const ORIGIN_MIB: u64 = 256;
 /// Size of the SSD; sparse on the host.
 const SSD_MIB: u64 = 128;
 /// A hard disk and its files.
