@@ -132,7 +132,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// The table line of a test disk (tests/uml/disk) over this disk.
+    /// The table line of a test disk (tests/module/disk) over this disk.
     fn test_line(&self, label: &str, kind: &str, dma_alignment: u32) -> Line {
         let path = self.path().display();
         let args = format!("{path} {label} {kind} {dma_alignment}");

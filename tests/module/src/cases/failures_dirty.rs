@@ -74,6 +74,8 @@ fn stranded() -> Result<()> {
     io::write(&file, 0, &model[..4096])?;
     file.sync_all()?;
     break_ssd(&rig)?;
+    // From now on the cache itself has to keep writes from the disk.
+    rig.keep(false)?;
     ensure!(
         io::write(&file, 0, &[1; 4096]).is_err(),
         "a write that went nowhere was acknowledged"
@@ -109,6 +111,7 @@ fn stranded() -> Result<()> {
     rig.mapped()?.suspend()?;
     rig.mapped()?.resume()?;
     is_stranded(&rig)?;
+    rig.keep(true)?;
     mend_ssd(&rig)?;
     reload(&rig)?;
     let status = rig.status()?;
@@ -121,6 +124,7 @@ fn stranded() -> Result<()> {
     let file = io::direct(&rig.path()?)?;
     file.sync_all()?;
     break_ssd(&rig)?;
+    rig.keep(false)?;
     ensure!(io::write(&file, 0, &[1; 4096]).is_err(), "acknowledged");
     drop(file);
     // The cache is removed while it is stranded; the next start finds its data.

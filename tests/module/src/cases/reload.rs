@@ -255,6 +255,7 @@ fn mode_before_loss() -> Result<()> {
     file.sync_all()?;
     let before = rig.status()?;
     break_ssd(&rig)?;
+    rig.keep(false)?;
     // Refused, as something is dirty.
     ensure!(io::write(&file, 30 << 20, &[0; 4096]).is_err(), "written");
     drop(file);
