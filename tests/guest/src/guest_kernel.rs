@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use tandem_harness::cx::{Cx, notice};
-use tandem_harness::{fetch, hash, run};
+use tandem_harness::{fetch, run};
 
 /// An unpacked kernel.
 pub struct Kernel {
@@ -70,10 +70,7 @@ fn look_up(cx: &Cx, note: &Path) -> Result<()> {
 
 /// Unpacks a kernel's image and headers packages together.
 pub fn unpacked(cx: &Cx, release: &str, debs: &[PathBuf]) -> Result<Kernel> {
-    let names = debs
-        .iter()
-        .map(|deb| deb.file_name().unwrap_or_default().as_encoded_bytes());
-    let key = hash::key(names);
+    let key = fetch::key(debs);
     let kind = format!("kernel-{release}");
     let final_dir = cx.cache.join(&kind).join(&key);
     let dir = cx.cached(&kind, &key, |dir| {

@@ -45,6 +45,31 @@ impl Family {
     }
 }
 
+/// A version of a package that a suite offers.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Debian's name of the package.
+    pub name: String,
+    /// Debian's version.
+    pub version: String,
+    /// The suite.
+    pub suite: String,
+}
+
+impl Offer {
+    /// Reads a line of `apt-cache madison` about a package that is not a source package.
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.strip_suffix(" Packages")?.split('|').map(str::trim);
+        let (name, version, source) = (fields.next()?, fields.next()?, fields.next()?);
+        let (suite, _) = source.split_whitespace().nth(1)?.split_once('/')?;
+        Some(Self {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            suite: suite.to_owned(),
+        })
+    }
+}
+
 /// A private apt, locked for this process while it lives.
 pub struct Apt {
     config: PathBuf,
@@ -118,14 +143,16 @@ impl Apt {
 
     /// Versions of a package that `suite` offers, newest first.
     pub fn versions(&self, package: &str, suite: &str) -> Result<Vec<String>> {
-        let text = run::output(&mut self.command("apt-cache", ["madison", package]))?;
-        let offered = format!(" {suite}/");
-        Ok(text
-            .lines()
-            .filter(|line| line.contains(&offered) && line.ends_with(" Packages"))
-            .filter_map(|line| line.split('|').nth(1))
-            .map(|version| version.trim().to_owned())
-            .collect())
+        let offers = self.offers([package])?;
+        let of_suite = offers.into_iter().filter(|offer| offer.suite == suite);
+        Ok(of_suite.map(|offer| offer.version).collect())
+    }
+
+    /// Everything that any suite offers of these packages, newest first.
+    pub fn offers<'a>(&self, packages: impl IntoIterator<Item = &'a str>) -> Result<Vec<Offer>> {
+        let words = ["madison"].into_iter().chain(packages);
+        let text = run::output(&mut self.command("apt-cache", words))?;
+        Ok(text.lines().filter_map(Offer::parse).collect())
     }
 
     /// Downloads one version of a package into `dir` and returns the file.
@@ -224,4 +251,18 @@ fn configuration(dir: &Path) -> Result<String> {
     }
     text.push_str("Acquire::Languages \"none\";\n");
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Offer;
+
+    #[test]
+    fn an_offer_is_read_from_its_line() {
+        let line = "   zlib1g | 1:1.3-1 | http://deb.debian.org/debian trixie-backports/main amd64 Packages";
+        let offer = Offer::parse(line).unwrap();
+        let read = [&offer.name, &offer.version, &offer.suite];
+        assert_eq!(read, ["zlib1g", "1:1.3-1", "trixie-backports"]);
+        assert!(Offer::parse(&line.replace("Packages", "Sources")).is_none());
+    }
 }

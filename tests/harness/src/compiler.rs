@@ -11,18 +11,14 @@ use anyhow::{Context, Result};
 
 use crate::cx::{Cx, say};
 use crate::kbuild;
-use crate::pins::Pin;
-use crate::{fetch, hash, pins, run};
+use crate::{fetch, pins, run};
 
 /// Builds the module `file`, whose sources are below `source`, for Debian 13's newest kernel and returns it.
 pub fn module(cx: &Cx, release: &str, source: &str, file: &str, log: &Path) -> Result<PathBuf> {
     let mut wanted = pins::group("trixie-compiler")?;
     wanted.extend(pins::group("linux-7.2-headers")?);
-    let root = cx.cached(
-        "compiler",
-        &hash::key(wanted.iter().map(|pin| &pin.sha256)),
-        |dir| unpack(cx, &wanted, dir),
-    )?;
+    let debs = fetch::all_pinned(cx, &wanted)?;
+    let root = cx.cached("compiler", &fetch::key(&debs), |dir| unpack(&debs, dir))?;
     // Inside the root directory, because the processes that build see no other files of the machine.
     let name = format!("build-{}", std::process::id());
     let build = root.join(&name);
@@ -55,7 +51,7 @@ fn build_module(release: &str, root: &Path, name: &str, log: &Path) -> Result<()
     run::logged(&mut make, log).with_context(|| format!("the module does not build for {release}"))
 }
 
-fn unpack(cx: &Cx, wanted: &[Pin], dir: &Path) -> Result<()> {
+fn unpack(debs: &[PathBuf], dir: &Path) -> Result<()> {
     say("unpacking Debian 13's compiler (about 80 MB)");
     // Since Debian 13 everything lies in /usr. The package that makes these links would bring many other packages.
     fs::create_dir_all(dir.join("usr"))?;
@@ -63,9 +59,7 @@ fn unpack(cx: &Cx, wanted: &[Pin], dir: &Path) -> Result<()> {
         fs::create_dir_all(dir.join("usr").join(name))?;
         symlink(Path::new("usr").join(name), dir.join(name))?;
     }
-    for deb in fetch::all_pinned(cx, wanted)? {
-        fetch::unpack(&deb, dir)?;
-    }
+    debs.iter().try_for_each(|deb| fetch::unpack(deb, dir))?;
     // The short names gcc (for x86_64-linux-gnu-gcc-14), as, ld and awk, which would come from further packages.
     let programs = dir.join("usr/bin");
     for entry in fs::read_dir(&programs)? {

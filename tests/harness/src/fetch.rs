@@ -14,17 +14,14 @@ use crate::{hash, run};
 /// The .deb file of a pinned package, fetched unless the cache has it.
 pub fn pinned(cx: &Cx, pin: &Pin) -> Result<PathBuf> {
     let debs = debs(cx)?;
-    let file = debs.join(format!("{}.deb", pin.sha256));
-    if file.is_file() {
-        return Ok(file);
-    }
-    // A package that replaced a vanished version is recorded under the checksum of the pin.
-    let replaced = debs.join(format!("{}.replaced", pin.sha256));
-    if let Ok(name) = fs::read_to_string(&replaced) {
-        let other = debs.join(name.trim());
-        if other.is_file() {
-            return Ok(other);
+    if let Some(file) = held(&debs, pin) {
+        if file.file_stem().is_none_or(|sum| *sum != *pin.sha256) {
+            notice(format!(
+                "{} {} is no longer offered; using the newer package in the cache",
+                pin.name, pin.version
+            ));
         }
+        return Ok(file);
     }
     let apt = Apt::open(cx, Family::of(&pin.suite)?)?;
     let mut versions = apt.versions(&pin.name, &pin.suite)?;
@@ -61,8 +58,24 @@ pub fn pinned(cx: &Cx, pin: &Pin) -> Result<PathBuf> {
         .context("a stored package has a name")?
         .to_string_lossy()
         .into_owned();
-    fs::write(&replaced, stored_name)?;
+    fs::write(replacement(&debs, pin), stored_name)?;
     Ok(stored)
+}
+
+/// The file that records which package replaced a vanished version, under the checksum of the pin.
+fn replacement(debs: &Path, pin: &Pin) -> PathBuf {
+    debs.join(format!("{}.replaced", pin.sha256))
+}
+
+/// The file of a pinned package, or of the package that replaced it, if the cache has it.
+fn held(debs: &Path, pin: &Pin) -> Option<PathBuf> {
+    let file = debs.join(format!("{}.deb", pin.sha256));
+    if file.is_file() {
+        return Some(file);
+    }
+    let name = fs::read_to_string(replacement(debs, pin)).ok()?;
+    let other = debs.join(name.trim());
+    other.is_file().then_some(other)
 }
 
 /// The .deb files of several pinned packages. Missing files are downloaded together, which is much faster.
@@ -70,21 +83,30 @@ pub fn all_pinned(cx: &Cx, pins: &[Pin]) -> Result<Vec<PathBuf>> {
     let debs = debs(cx)?;
     let missing: Vec<_> = pins
         .iter()
-        .filter(|pin| !debs.join(format!("{}.deb", pin.sha256)).is_file())
+        .filter(|pin| held(&debs, pin).is_none())
         .collect();
     if missing.len() > 1 {
         say(format!("fetching {} packages", missing.len()));
-        let specs: Vec<_> = missing
-            .iter()
-            .map(|pin| format!("{}={}", pin.name, pin.version))
-            .collect();
         let work = debs.join(format!("partial-{}", std::process::id()));
         fs::create_dir_all(&work)?;
         let apt = Apt::open(cx, Family::of(&missing[0].suite)?)?;
+        let offers = apt.offers(missing.iter().map(|pin| pin.name.as_str()))?;
+        let is_offered = |pin: &Pin| {
+            let mut offers = offers.iter();
+            offers.any(|offer| {
+                (&offer.name, &offer.version, &offer.suite) == (&pin.name, &pin.version, &pin.suite)
+            })
+        };
+        // One package that is not offered would keep apt from fetching the others.
+        let specs: Vec<_> = missing
+            .iter()
+            .filter(|pin| is_offered(pin))
+            .map(|pin| format!("{}={}", pin.name, pin.version))
+            .collect();
         let args = ["download"]
             .into_iter()
             .chain(specs.iter().map(String::as_str));
-        // Packages that fail here are fetched below one by one, each with a reason or a replacement.
+        // The rest is fetched below one by one, each with a reason or a replacement.
         let _ = run::output(apt.command("apt-get", args).current_dir(&work));
         for entry in fs::read_dir(&work)? {
             let file = entry?.path();
@@ -98,12 +120,17 @@ pub fn all_pinned(cx: &Cx, pins: &[Pin]) -> Result<Vec<PathBuf>> {
     pins.iter().map(|pin| pinned(cx, pin)).collect()
 }
 
-/// Packages unpacked together into one directory of the cache.
-pub fn unpacked(cx: &Cx, kind: &str, files: &[PathBuf]) -> Result<PathBuf> {
+/// A key of packages, by the checksums that are their file names.
+pub fn key(files: &[PathBuf]) -> String {
     let names = files
         .iter()
         .map(|file| file.file_name().unwrap_or_default().as_encoded_bytes());
-    cx.cached(kind, &hash::key(names), |dir| {
+    hash::key(names)
+}
+
+/// Packages unpacked together into one directory of the cache.
+pub fn unpacked(cx: &Cx, kind: &str, files: &[PathBuf]) -> Result<PathBuf> {
+    cx.cached(kind, &key(files), |dir| {
         files.iter().try_for_each(|file| unpack(file, dir))
     })
 }
