@@ -6,6 +6,7 @@ mod allocations;
 mod behind;
 mod caches;
 mod charges;
+mod clean_mark;
 mod concurrent;
 mod content;
 mod damaged;
@@ -15,6 +16,7 @@ mod filesystem;
 mod flaky;
 mod frozen;
 mod fsx;
+mod given_back;
 mod growth;
 mod hits;
 mod hostile;
@@ -71,6 +73,7 @@ fn all() -> Vec<Case> {
     cases(&[
         refusals::CASES,
         life::CASES,
+        given_back::CASES,
         reload::CASES,
         growth::CASES,
         content::CASES,
@@ -87,6 +90,7 @@ fn all() -> Vec<Case> {
         starts::CASES,
         sameness::CASES,
         damaged::CASES,
+        clean_mark::CASES,
         concurrent::CASES,
         filesystem::CASES,
         fsx::CASES,
