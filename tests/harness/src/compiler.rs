@@ -16,7 +16,7 @@ use crate::{fetch, pins, run};
 /// Builds the module `file`, whose sources are below `source`, for Debian 13's newest kernel and returns it.
 pub fn module(cx: &Cx, release: &str, source: &str, file: &str, log: &Path) -> Result<PathBuf> {
     let mut wanted = pins::group("trixie-compiler")?;
-    wanted.extend(pins::group("linux-7.2-headers")?);
+    wanted.extend(pins::group("linux-debian13-backports-headers")?);
     let debs = fetch::all_pinned(cx, &wanted)?;
     let root = cx.cached("compiler", &fetch::key(&debs), |dir| unpack(&debs, dir))?;
     // Inside the root directory, because the processes that build see no other files of the machine.

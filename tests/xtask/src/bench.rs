@@ -188,7 +188,7 @@ struct Guest {
 
 impl Guest {
     fn new(cx: &Cx, log: PathBuf) -> Result<Self> {
-        let target = kernels::target(cx, "6.12", &log)?;
+        let target = kernels::target(cx, kernels::Source::Debian12Backports, &log)?;
         let build = cx.target.join("bench-model");
         // The kernel's compiler, as for our module.
         kbuild::module(

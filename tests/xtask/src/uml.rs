@@ -2,7 +2,9 @@
 //! Layers of tests that run the module in User-mode Linux: plain, and with the kernel's own detectors.
 //!
 //! The kernels are built once and kept in the cache, named by the source package and the configuration.
-//! The one with lockdep has two processors, which needs a newer source than Debian 12's.
+//! There are two debug kernels, because one with both KASAN and lockdep is slower than the two together: a case takes
+//! about ten times as long as in the plain kernel, in these two three and four times. The one with lockdep has two
+//! processors, which needs a newer source than Debian 12's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +18,13 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::suite;
 use tandem_harness::cx::{Cx, say};
 use tandem_harness::layer::{Bench, Layer, When};
-use tandem_harness::{fetch, hash, pins, programs, run, seed};
+use tandem_harness::{fetch, hash, pins, programs, run, sample, seed};
 
 /// The suite takes three to eight minutes; a machine under load takes several times as long.
 const LIMIT: Duration = Duration::from_secs(6000);
+
+/// Long enough for a debug kernel to boot on a busy machine.
+const INJECTED: Duration = Duration::from_secs(900);
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -29,7 +34,7 @@ pub fn layers() -> Vec<Layer> {
             about: "functional suite of the module in User-mode Linux",
             needs: deps::KERNEL,
             when: When::Always,
-            run: |bench| functional(bench, "plain", ""),
+            run: |bench| functional(bench, "plain"),
         },
         Layer {
             name: "uml-time",
@@ -56,15 +61,15 @@ pub fn layers() -> Vec<Layer> {
             name: "uml-kasan",
             about: "functional suite with KASAN, UBSAN and kmemleak",
             needs: deps::KERNEL,
-            when: When::Sampled(6),
-            run: |bench| functional(bench, "kasan", "0/4"),
+            when: When::Sampled(3),
+            run: |bench| functional(bench, "kasan"),
         },
         Layer {
             name: "uml-lockdep",
             about: "functional suite on two processors with lockdep, sleep and object checks",
             needs: deps::KERNEL,
             when: When::Always,
-            run: |bench| functional(bench, "lockdep", "2/4"),
+            run: |bench| functional(bench, "lockdep"),
         },
     ]
 }
@@ -76,30 +81,40 @@ pub struct Kernel {
     config: &'static str,
 }
 
-/// Runs the suite, in the two slow kernels with fresh seeds. Without `--all` only the given part of the suite runs:
-/// every case in the plain kernel, each even case in one of the two slow ones, and each odd case in one of Debian's. Of
-/// these kernels each run takes some: see `turns`.
-fn functional(bench: &mut Bench, config: &'static str, part: &str) -> Result<()> {
+/// Parts of the suite in a debug kernel. A part takes at most two and a half minutes.
+const DEBUG_PARTS: u64 = 8;
+
+/// Runs the suite. A debug kernel gets a fresh seed, and without `--all` one part of the suite, by the commit.
+fn functional(bench: &mut Bench, config: &'static str) -> Result<()> {
     let kernel = kernel(bench.cx, config)?;
     let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
     let modules = kernel.modules_of_set(bench, "", &module)?;
-    let mut variables = vec![("SUITE_MODULES", modules.as_str())];
     let only = only(bench);
-    if !only.is_empty() {
-        variables.push(("SUITE_ONLY", &only));
-    } else if !bench.all && !part.is_empty() {
-        variables.push(("SUITE_PART", part));
-    }
-    if bench.all {
-        variables.push(("SUITE_WHOLE", "1"));
-    }
-    let seed = match config {
-        "plain" => "0".to_owned(),
-        _ => seed::of_this_run()?.to_string(),
+    let (part, seed) = match config {
+        "plain" => (String::new(), 0),
+        _ => (debug_part(bench, config)?, seed::of_this_run()?),
     };
-    variables.push(("SUITE_SEED", &seed));
+    let variables = [
+        ("SUITE_MODULES", modules.as_str()),
+        ("SUITE_ONLY", &only),
+        ("SUITE_PART", &part),
+        ("SUITE_WHOLE", if bench.all { "1" } else { "" }),
+        ("SUITE_SEED", &seed.to_string()),
+    ];
     let mut guest = kernel.guest(bench.cx, &variables)?;
     suite::cases(bench, &mut guest, LIMIT)
+}
+
+/// The part of the suite that this run tries in a debug kernel; empty if it is all.
+fn debug_part(bench: &Bench, config: &str) -> Result<String> {
+    if bench.is_whole() {
+        return Ok(String::new());
+    }
+    let part = sample::chance(bench.cx, config)? % DEBUG_PARTS;
+    say(format!(
+        "{config}: part {part} of {DEBUG_PARTS} by the commit"
+    ));
+    Ok(format!("{part}/{DEBUG_PARTS}"))
 }
 
 /// Runs another set of cases.
@@ -193,7 +208,7 @@ fn inject(bench: &Bench, kernel: &Kernel, injector: &str, bug: &str) -> Result<S
     let mut guest = kernel.guest(bench.cx, &variables)?;
     let mut found = String::new();
     let prefix = format!("suite: injected {bug}: ");
-    suite::follow(&mut guest, Duration::from_secs(120), &bench.log, |line| {
+    suite::follow(&mut guest, INJECTED, &bench.log, |line| {
         if let Some(text) = line.strip_prefix(&prefix) {
             found = text.to_owned();
         }
@@ -318,7 +333,7 @@ fn words(config: &str) -> &'static [&'static str] {
 /// The pinned source of a kernel. Only the newer one has User-mode Linux with several processors.
 fn source_group(config: &str) -> &'static str {
     match config {
-        "lockdep" => "linux-source-7.2",
+        "lockdep" => "linux-source-newest",
         _ => "linux-source",
     }
 }
