@@ -185,14 +185,14 @@ impl Desk {
         self.vm()?.as_user(shown, LONG)?;
         let name = format!("{}-app.png", self.parts.kernel.release);
         let picture = bench.cx.target.join("test").join(name);
-        let end = Instant::now() + SHORT;
+        let mut patience = self.vm()?.agent.patience(SHORT);
         loop {
             self.vm()?.screenshot(&picture)?;
             if fs::metadata(&picture)?.len() > EMPTY_SCREEN {
                 break;
             }
-            let drawn = Instant::now() < end;
-            ensure!(drawn, "the window is not drawn: {}", picture.display());
+            let over = patience.is_over();
+            ensure!(!over, "the window is not drawn: {}", picture.display());
             std::thread::sleep(Duration::from_millis(500));
         }
         self.vm()?

@@ -415,9 +415,9 @@ impl Scene {
         what: &str,
         mut holds: impl FnMut(&mut Self) -> Result<bool>,
     ) -> Result<()> {
-        let end = Instant::now() + LIMIT;
+        let mut patience = self.vm.agent.patience(LIMIT);
         while !holds(self)? {
-            ensure!(Instant::now() < end, "waited in vain: {what}");
+            ensure!(!patience.is_over(), "waited in vain: {what}");
             std::thread::sleep(Duration::from_millis(500));
         }
         Ok(())
