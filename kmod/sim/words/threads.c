@@ -14,8 +14,8 @@
 const bool schedule_exact;
 
 static unsigned long rounds;
-static unsigned long go;	/* turn that may run: 1.. */
-static unsigned long finished;	/* tasks that ended, over all turns */
+/* Waits without a processor: on a busy machine each yield costs the turns of others. */
+static pthread_barrier_t begin, end;	/* of a turn; all tasks and play() */
 static uint32_t scenario;
 
 void schedule_point(void)
@@ -60,10 +60,9 @@ enum schedule_end schedule_run(const struct schedule *schedule, size_t *taken)
 static void *work(void *task)
 {
 	for (unsigned long turn = 1; turn <= rounds; turn++) {
-		while (__atomic_load_n(&go, __ATOMIC_ACQUIRE) < turn)
-			sched_yield();
+		pthread_barrier_wait(&begin);
 		words_task(scenario, (uint32_t)(uintptr_t)task);
-		__atomic_fetch_add(&finished, 1, __ATOMIC_RELEASE);
+		pthread_barrier_wait(&end);
 	}
 	return NULL;
 }
@@ -74,21 +73,23 @@ static const char *play(void)
 	pthread_t threads[SCHEDULE_TASKS];
 	const char *wrong = NULL;
 
-	go = 0;
-	finished = 0;
+	if (pthread_barrier_init(&begin, NULL, tasks + 1) ||
+	    pthread_barrier_init(&end, NULL, tasks + 1))
+		return "cannot make a barrier";
 	for (uintptr_t i = 0; i < tasks; i++)
 		if (pthread_create(&threads[i], NULL, work, (void *)i))
 			return "cannot start a thread";
 	for (unsigned long turn = 1; turn <= rounds; turn++) {
 		words_reset(scenario);
-		__atomic_store_n(&go, turn, __ATOMIC_RELEASE);
-		while (__atomic_load_n(&finished, __ATOMIC_ACQUIRE) < turn * tasks)
-			sched_yield();
+		pthread_barrier_wait(&begin);
+		pthread_barrier_wait(&end);
 		if (!wrong)
 			wrong = words_wrong();
 	}
 	for (uint32_t i = 0; i < tasks; i++)
 		pthread_join(threads[i], NULL);
+	pthread_barrier_destroy(&begin);
+	pthread_barrier_destroy(&end);
 	return wrong;
 }
 
