@@ -75,7 +75,9 @@ static bool waits_for_clearing(struct td_engine *e, struct td_req *r)
 {
 	struct td_ledger *l = &e->ledger;
 
-	if (r->failed || !td_active(e) || !l->marks_set || l->inflight)
+	/* A block that clears the last marks may be on its way: marks_on. */
+	if (r->failed || !td_active(e) || (!l->marks_set && !l->marks_on) ||
+	    l->inflight)
 		return false;
 	r->gates = TD_GATE_CLEAR;
 	td_link_add_tail(&l->clear_waiters, &r->gate);

@@ -59,6 +59,24 @@ fn no_cut_breaks_a_promise() {
     }
 }
 
+/// A run that broke promise 13: a flush was answered while the block that clears the last mark was on its way, so that the
+/// region started cold.
+// promise 13: engine/crash::a_flush_waits_for_a_mark_that_is_being_cleared
+#[test]
+fn a_flush_waits_for_a_mark_that_is_being_cleared() {
+    let (_, failed) = crash::run_many(
+        &|| Ok(Core::linked()),
+        2_827_743_420,
+        100,
+        1,
+        None,
+        false,
+        None,
+    )
+    .unwrap();
+    assert_eq!(failed, None);
+}
+
 #[test]
 fn a_seed_gives_the_same_run_again() {
     let core = Core::linked();
