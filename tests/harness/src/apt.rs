@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn an_offer_is_read_from_its_line() {
-        let line = "   zlib1g | 1:1.3-1 | http://deb.debian.org/debian trixie-backports/main amd64 Packages";
+        let line = "   zlib1g | 1:1.3-1 | http://mirror.example/debian trixie-backports/main amd64 Packages";
         let offer = Offer::parse(line).unwrap();
         let read = [&offer.name, &offer.version, &offer.suite];
         assert_eq!(read, ["zlib1g", "1:1.3-1", "trixie-backports"]);
