@@ -44,7 +44,8 @@
 	X(GROUPS, groups) \
 	X(MARKS_SET, marks_set) \
 	X(MARKS_CLEARED, marks_cleared) \
-	X(CHECKPOINTS, checkpoints)
+	X(CHECKPOINTS, checkpoints) \
+	X(NOTES, notes)
 
 enum td_counter {
 #define TD_COUNTER_ENUM(id, name) TD_C_##id,

@@ -147,12 +147,30 @@ static u32 start_bypassed(struct td_engine *e, struct td_req *r,
 	return r->failed ? TD_DO_ANSWER | TD_DO_END : TD_DO_PASS;
 }
 
+/* The cleaning @r has its data, and is about to write the disk. */
+static u32 start_cleaning_write(struct td_engine *e, struct td_req *r,
+				struct td_list *woken)
+{
+	u32 actions;
+
+	if (!td_active(e)) {
+		td_clean_failed(e, r, woken);
+		return TD_DO_END;
+	}
+	if (!td_watch_gate(e, r, &actions))
+		return actions;
+	return td_ledger_waits(e, r, TD_DO_DISK) ? 0 : TD_DO_DISK;
+}
+
 u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 {
 	struct td_bucket *b = bucket_of(e, r);
+	u32 actions;
 	bool marked;
 
 	td_link_del(&r->gate);
+	if (r->kind == TD_CLEAN)
+		return start_cleaning_write(e, r, woken);
 	if (write_before(b, r, &r->link))
 		return wait_in_ring(e, r);
 	if (!td_active(e))
@@ -178,9 +196,11 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 		/* Q4 */
 		if (r->kind == TD_DISCARD && td_discard_must_wait(b, r))
 			return wait_in_ring(e, r);
-		if (marked)
-			return start_disk_write(e, b, r);
-		break;
+		if (!marked)
+			break;
+		if (!td_watch_gate(e, r, &actions))
+			return actions;
+		return start_disk_write(e, b, r);
 	}
 	r->phase = TD_PHASE_GATED;
 	td_marks_wait(e, r);
@@ -227,6 +247,7 @@ void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	if (r->kind == TD_CLEAN && r->pending)
 		td_flush_cleaning_ended(e);
 	td_marks_leave(e, r, td_req_is_write(r) && !r->writeback);
+	td_watch_leave(e, r);
 	for (struct td_link *l = b->reqs.next; l != &b->reqs; l = l->next) {
 		struct td_req *q = td_req_of(l);
 
@@ -394,7 +415,7 @@ u32 td_ssd_done(struct td_engine *e, struct td_req *r, bool ok,
 			return TD_DO_END;
 		}
 		r->pending = TD_DO_DISK;
-		return td_ledger_waits(e, r, TD_DO_DISK) ? 0 : TD_DO_DISK;
+		return start_cleaning_write(e, r, woken);
 	}
 	r->pending &= (u8)~TD_DO_SSD;
 	if (r->writeback)

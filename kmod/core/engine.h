@@ -26,7 +26,8 @@
  *			DISK [| SSD]: write the disk (from private memory if
  *			there, else from the user's); write the extents on the SSD.
  *			SSD alone: write-back. PASS: forget it, write the disk.
- *			ANSWER | END: with td_failed().
+ *			ANSWER | END: with td_failed(). SUM: the disk write touches
+ *			a watched place; see watch.h.
  *	td_disk_done()	ANSWER, when nothing is left also END. A discard of dirty
  *			data: 0, and woken with ANSWER | END later.
  *	td_ssd_done()	0 or END; in write-back ANSWER | END, or 0 and woken with
@@ -62,6 +63,7 @@
 #include "ledger.h"
 #include "layout.h"
 #include "link.h"
+#include "watch.h"
 #include "word.h"
 
 enum td_mode { TD_WRITETHROUGH, TD_WRITEAROUND, TD_WRITEBACK };
@@ -87,6 +89,7 @@ enum td_kind {
 #define TD_DO_PASS	0x20u	/* core keeps nothing: send it to the disk as it is */
 #define TD_DO_FETCH	0x40u	/* read all extents; tell td_ssd_done() once */
 #define TD_DO_START	0x80u	/* call td_start() */
+#define TD_DO_SUM	0x100u	/* call td_summed(); comes alone, never by td_woken() */
 
 /*
  * One frame of a request that has a slot. Immutable from the request's first
@@ -115,6 +118,7 @@ struct td_req {
 	u64 sector;		/* the user's range; a cleaning's span */
 	u64 span_sector;	/* what is read from or written to the disk */
 	u64 sweep;		/* number of the sweep that it waits for */
+	u64 summing;		/* SUM: quarter of the disk */
 	u64 flush;		/* number of the disk flush that it waits for; of an
 				 * urgent write: the round that last looked at it
 				 */
@@ -213,6 +217,7 @@ struct td_engine {
 	u32 suspect_next;		/* of suspects: the one replaced next */
 	struct env_atomic64 suspected;	/* not 0: some suspects are set */
 	struct env_atomic64 suspects[TD_SUSPECTS];	/* retire.c */
+	struct td_watch watch;
 	struct td_heat heat;		/* of the disk, by writes that succeeded */
 	struct td_link urgent;		/* writes that wait for a cleaning: td_req.gate */
 	u64 urgent_round;		/* number of the look at them, from 1 on */

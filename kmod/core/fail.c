@@ -70,6 +70,7 @@ bool td_fail(struct td_engine *e, struct td_list *woken)
 		td_link_del(&r->gate);
 		td_record_failed(e, r, woken);
 	}
+	td_watch_wake(e, woken);
 	while (e->urgent.next != &e->urgent) {
 		struct td_req *r = td_req_of_gate(e->urgent.next);
 

@@ -173,6 +173,7 @@ void td_flush_done(struct td_engine *e, bool ok, struct td_list *woken)
 			td_wake(woken, r, TD_DO_END);
 		}
 	}
+	td_watch_flushed(e, woken);
 }
 
 bool td_work_due(const struct td_engine *e)
@@ -186,7 +187,7 @@ bool td_work_next(struct td_engine *e, struct td_work *w, struct td_list *woken)
 	if (td_flush_next(e, w))
 		return true;
 	if (td_active(e) &&
-	    (td_marks_next(e, w, woken) || td_checkpoint_next(e, w) ||
+	    (td_notes_next(e, w) || td_marks_next(e, w, woken) || td_checkpoint_next(e, w) ||
 	     td_group_next(e, w) ||
 	     /* A group that finds no room wants a checkpoint. */
 	     td_checkpoint_next(e, w)))
@@ -226,6 +227,9 @@ void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 		break;
 	case TD_WORK_MARKS:
 		td_marks_done(e, woken);
+		break;
+	case TD_WORK_NOTE:
+		td_notes_done(e, woken);
 		break;
 	default:
 		td_checkpoint_done(e, w);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Samples of the disk: which quarters, how they are stored, how they are compared.
+ * Samples and traces of the disk: how they are stored, how they are compared.
  *
  * Invariant: samples count only if the newest sound copy says STOPPED; the cache
- * writes RUNNING before it may change the disk.
+ * writes RUNNING before it may change the disk. Traces always count.
  * Threads: pure functions on the caller's memory; heat is guarded by the lock.
  * Why the quarters written most often: a mount of a file system elsewhere writes its
  * superblock and its journal. These are what this cache's users wrote most often,
  * wherever they lie, also inside an encrypted volume.
  */
+#include "format.h"
 #include "identity.h"
+#include "places.h"
 
 #define MAGIC		0x31304c504d534454ull	/* "TDSMPL01", as bytes */
 #define CRC_SEED	0xffffffffu
@@ -17,12 +19,18 @@
 #define STATE_STOPPED	2u
 #define NR_FIXED	9u	/* samples that are always taken */
 #define FIRST_MIB	256u	/* quarter where a first partition begins */
-#define NR_TRACELESS	6u	/* names in boot sectors */
+#define FLAG_SURE	1u
 
 struct disk_sample {
 	__le64 quarter;
 	__le32 crc;
 	__le32 zero;
+};
+
+struct disk_trace {
+	__le64 quarter;
+	__le32 was[TD_QUARTER_SECTORS];
+	__le32 will[TD_QUARTER_SECTORS];
 };
 
 struct disk_samples {
@@ -33,7 +41,13 @@ struct disk_samples {
 	__le32 copy;
 	__le32 count;
 	struct disk_sample sample[TD_SAMPLES_MAX];
-	u8 zero[TD_SAMPLES_BYTES - 32 - TD_SAMPLES_MAX * 16];
+	__le32 flags;
+	__le32 traces;
+	__le32 mark;
+	__le32 head;
+	struct disk_trace trace[TD_TRACES_MAX];
+	u8 zero[TD_SAMPLES_BYTES - 48 - TD_SAMPLES_MAX * 16 -
+		TD_TRACES_MAX * 72];
 };
 
 _Static_assert(sizeof(struct disk_samples) == TD_SAMPLES_BYTES, "one block");
@@ -44,6 +58,15 @@ static u32 samples_checksum(const struct disk_samples *d, const u8 *uuid)
 	u32 crc = env_crc32c(CRC_SEED, uuid, TD_UUID_BYTES);
 
 	return ~env_crc32c(crc, (const u8 *)d + from, sizeof(*d) - from);
+}
+
+static void encode_trace(const struct td_trace_sums *t, struct disk_trace *d)
+{
+	d->quarter = cpu_to_le64(t->quarter);
+	for (u32 i = 0; i < TD_QUARTER_SECTORS; i++) {
+		d->was[i] = cpu_to_le32(t->was[i]);
+		d->will[i] = cpu_to_le32(t->will[i]);
+	}
 }
 
 void td_samples_encode(const struct td_samples *s, const u8 *uuid, u32 copy,
@@ -61,13 +84,46 @@ void td_samples_encode(const struct td_samples *s, const u8 *uuid, u32 copy,
 		d->sample[i].quarter = cpu_to_le64(s->sample[i].quarter);
 		d->sample[i].crc = cpu_to_le32(s->sample[i].crc);
 	}
+	d->flags = cpu_to_le32(s->sure ? FLAG_SURE : 0);
+	d->traces = cpu_to_le32(s->traces);
+	d->mark = cpu_to_le32(s->mark);
+	d->head = cpu_to_le32(s->head);
+	for (u32 i = 0; i < s->traces; i++)
+		encode_trace(&s->trace[i], &d->trace[i]);
 	d->crc = cpu_to_le32(samples_checksum(d, uuid));
+}
+
+static void parse_trace(const struct disk_trace *d, struct td_trace_sums *t)
+{
+	t->quarter = le64_to_cpu(d->quarter);
+	for (u32 i = 0; i < TD_QUARTER_SECTORS; i++) {
+		t->was[i] = le32_to_cpu(d->was[i]);
+		t->will[i] = le32_to_cpu(d->will[i]);
+	}
+}
+
+static bool parse_traces(const struct disk_samples *d, u64 quarters,
+			 struct td_samples *s)
+{
+	s->sure = le32_to_cpu(d->flags) & FLAG_SURE;
+	s->traces = le32_to_cpu(d->traces);
+	s->mark = le32_to_cpu(d->mark);
+	s->head = le32_to_cpu(d->head);
+	if (s->traces > TD_TRACES_MAX || (s->sure && !s->traces))
+		return false;
+	for (u32 i = 0; i < s->traces; i++) {
+		parse_trace(&d->trace[i], &s->trace[i]);
+		if (s->trace[i].quarter >= quarters)
+			return false;
+	}
+	return true;
 }
 
 bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
 		      u64 origin_sectors, struct td_samples *s)
 {
 	const struct disk_samples *d = block;
+	u64 quarters = origin_sectors >> TD_QUARTER_SHIFT;
 	u32 state = le32_to_cpu(d->state);
 
 	if (le64_to_cpu(d->magic) != MAGIC ||
@@ -84,10 +140,10 @@ bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
 	for (u32 i = 0; i < s->count; i++) {
 		s->sample[i].quarter = le64_to_cpu(d->sample[i].quarter);
 		s->sample[i].crc = le32_to_cpu(d->sample[i].crc);
-		if (s->sample[i].quarter >= origin_sectors >> TD_QUARTER_SHIFT)
+		if (s->sample[i].quarter >= quarters)
 			return false;
 	}
-	return true;
+	return parse_traces(d, quarters, s);
 }
 
 void td_samples_choose(const void *first, const void *second,
@@ -139,6 +195,8 @@ void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
 		     struct td_samples *s)
 {
 	s->count = 0;
+	s->traces = 0;
+	s->sure = false;
 	add_fixed(s, origin_sectors, false);
 	for (u32 i = 0; i < TD_HOT_MAX; i++)
 		if (heat->count[i] &&
@@ -148,14 +206,14 @@ void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
 
 void td_samples_at_start(struct td_samples *s, u64 origin_sectors)
 {
-	const u64 boot[] = { 0, FIRST_MIB };
+	const u64 boot[] = { TD_HOME_FIRST, TD_HOME_BTRFS, FIRST_MIB };
 
 	if (!s->stopped) {
 		s->count = 0;
 		add_fixed(s, origin_sectors, true);
 		return;
 	}
-	for (u32 i = 0; i < 2; i++)
+	for (u32 i = 0; i < 3; i++)
 		if (boot[i] < origin_sectors >> TD_QUARTER_SHIFT)
 			add_sample(s, boot[i], true);
 }
@@ -164,28 +222,6 @@ void td_sample_know(struct td_sample *sample, const void *quarter)
 {
 	sample->crc = ~env_crc32c(CRC_SEED, quarter, TD_QUARTER_SECTORS * 512);
 	sample->unknown = false;
-}
-
-/*
- * Does @quarter begin with the boot sector of exFAT, FAT or NTFS? A use of these file
- * systems may change nothing at any fixed place.
- */
-static bool leaves_no_trace(const u8 *quarter)
-{
-	static const struct {
-		u32 at;
-		char name[9];
-	} known[NR_TRACELESS] = {
-		{ 3, "EXFAT   " }, { 3, "NTFS    " }, { 82, "FAT32   " },
-		{ 54, "FAT12   " }, { 54, "FAT16   " }, { 54, "FAT     " },
-	};
-
-	if (quarter[510] != 0x55 || quarter[511] != 0xaa)
-		return false;
-	for (u32 i = 0; i < NR_TRACELESS; i++)
-		if (!memcmp(quarter + known[i].at, known[i].name, 8))
-			return true;
-	return false;
 }
 
 void td_probe_begin(struct td_probe *p, struct td_samples *s, bool compares)
@@ -197,21 +233,50 @@ void td_probe_begin(struct td_probe *p, struct td_samples *s, bool compares)
 
 bool td_probe_next(const struct td_probe *p, u64 *sector)
 {
-	if (p->at >= p->samples->count)
+	const struct td_samples *s = p->samples;
+	u32 traces = p->compares ? s->traces : 0;
+	u64 quarter;
+
+	if (p->at >= s->count + traces)
 		return false;
-	*sector = p->samples->sample[p->at].quarter << TD_QUARTER_SHIFT;
+	if (p->at < s->count)
+		quarter = s->sample[p->at].quarter;
+	else
+		quarter = s->trace[p->at - s->count].quarter;
+	*sector = quarter << TD_QUARTER_SHIFT;
+	return true;
+}
+
+/* Each sector may have either of its two contents. */
+static bool is_as_noted(const struct td_trace_sums *t, const u8 *quarter)
+{
+	for (u32 i = 0; i < TD_QUARTER_SECTORS; i++) {
+		u32 sum = td_sum_of(quarter + i * TD_SECTOR_BYTES);
+
+		if (sum != t->was[i] && sum != t->will[i])
+			return false;
+	}
 	return true;
 }
 
 void td_probe_feed(struct td_probe *p, const void *quarter)
 {
-	struct td_sample sample = p->samples->sample[p->at++];
+	u32 at = p->at++;
+	struct td_sample sample;
 	u32 crc;
 
 	if (!quarter)
 		return;
-	if (sample.quarter == 0 || sample.quarter == FIRST_MIB)
-		p->traceless |= leaves_no_trace(quarter);
+	if (at >= p->samples->count) {
+		at -= p->samples->count;
+		p->traces++;
+		p->differs |= !is_as_noted(&p->samples->trace[at], quarter);
+		return;
+	}
+	sample = p->samples->sample[at];
+	if (sample.quarter == TD_HOME_FIRST || sample.quarter == FIRST_MIB)
+		p->traceless |= td_places_boot(quarter);
+	p->recognized |= td_places_recognize(sample.quarter, quarter);
 	if (sample.unknown)
 		return;
 	crc = ~env_crc32c(CRC_SEED, quarter, TD_QUARTER_SECTORS * 512);
@@ -231,9 +296,10 @@ enum td_verdict_of_disk td_probe_end(struct td_probe *p)
 		p->samples->stopped = true;
 		return TD_DISK_SAME;
 	}
+	p->proven = p->samples->sure && p->traces == p->samples->traces;
 	if (p->differs)
 		return TD_DISK_CHANGED;
-	return p->readable ? TD_DISK_SAME : TD_DISK_UNKNOWN;
+	return p->readable || p->traces ? TD_DISK_SAME : TD_DISK_UNKNOWN;
 }
 
 enum td_start td_start_judge(const struct td_past *past)
@@ -242,48 +308,24 @@ enum td_start td_start_judge(const struct td_past *past)
 		return past->dirty ? TD_START_DIVERGED : TD_START_CHANGED;
 	if (past->left)
 		return TD_START_LEFT;
+	if (past->proven)
+		return TD_START_WARM;
 	if (past->traceless)
 		return TD_START_TRACELESS;
-	/* In write-back alone the compared copies have to do. */
-	if (!past->writes_back &&
-	    (!past->stopped || past->verdict == TD_DISK_UNKNOWN))
-		return TD_START_UNSTOPPED;
+	/* A use of such a file system may have changed nothing but its own places. */
+	if (!past->stopped || past->recognized ||
+	    past->verdict == TD_DISK_UNKNOWN)
+		return TD_START_UNPROVEN;
 	return TD_START_WARM;
 }
 
-/*
- * The space-saving algorithm: a quarter that is not in the list replaces the one with
- * the lowest count and inherits that count. So no quarter that gets more than
- * 1/TD_HOT_MAX of all writes is missed.
- */
-void td_heat_wrote(struct td_heat *h, u64 sector, u32 count)
+u32 td_sum_of(const void *sector)
 {
-	u64 quarter = (sector + TD_QUARTER_SECTORS - 1) >> TD_QUARTER_SHIFT;
-	u32 least = 0;
-
-	/* The first whole quarter stands for all of a large write. */
-	if (quarter << TD_QUARTER_SHIFT >= sector + count)
-		quarter = sector >> TD_QUARTER_SHIFT;
-	for (u32 i = 0; i < TD_HOT_MAX; i++) {
-		if (h->count[i] && h->quarter[i] == quarter) {
-			if (h->count[i] != (u32)-1)
-				h->count[i]++;
-			return;
-		}
-		if (h->count[i] < h->count[least])
-			least = i;
-	}
-	h->quarter[least] = quarter;
-	if (h->count[least] != (u32)-1)
-		h->count[least]++;
+	return ~env_crc32c(CRC_SEED, sector, TD_SECTOR_BYTES);
 }
 
-void td_heat_discarded(struct td_heat *h, u64 sector, u32 count)
+void td_sums_of(const void *quarter, u32 *sums)
 {
-	u64 first = sector >> TD_QUARTER_SHIFT;
-	u64 last = (sector + count - 1) >> TD_QUARTER_SHIFT;
-
-	for (u32 i = 0; i < TD_HOT_MAX; i++)
-		if (h->quarter[i] >= first && h->quarter[i] <= last)
-			h->count[i] = 0;
+	for (u32 i = 0; i < TD_QUARTER_SECTORS; i++)
+		sums[i] = td_sum_of((const u8 *)quarter + i * TD_SECTOR_BYTES);
 }

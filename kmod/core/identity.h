@@ -31,6 +31,8 @@
 #define TD_SAMPLES_OFFSET(copy)	(TD_SUPER_OFFSET(copy) + TD_SUPER_BYTES)
 #define TD_SAMPLES_MAX		64u
 #define TD_HOT_MAX		48u
+#define TD_TRACES_MAX		8u
+#define TD_PROBES_MAX		(TD_SAMPLES_MAX + TD_TRACES_MAX)
 
 /* Quarters that are written often; a count may be too high (identity.c). */
 struct td_heat {
@@ -44,11 +46,23 @@ struct td_sample {
 	bool unknown;		/* @crc is not known: the quarter is read only */
 };
 
+/* The content of a place that each use changes (watch.h), by checksums of its sectors. */
+struct td_trace_sums {
+	u64 quarter;
+	u32 was[TD_QUARTER_SECTORS];	/* durable on the disk */
+	u32 will[TD_QUARTER_SECTORS];	/* may have been written since */
+};
+
 struct td_samples {
 	u64 sequence;		/* of two sound copies the higher one counts */
-	bool stopped;		/* else RUNNING: count is 0 */
+	bool stopped;		/* else RUNNING: no sample has a checksum */
+	bool sure;		/* each use of the disk changes a place of the traces */
 	u32 count;
+	u32 traces;
+	u32 mark;		/* of td_places: which file system it is */
+	u32 head;		/* of td_watch */
 	struct td_sample sample[TD_SAMPLES_MAX];
+	struct td_trace_sums trace[TD_TRACES_MAX];
 };
 
 void td_samples_encode(const struct td_samples *s, const u8 *uuid, u32 copy,
@@ -67,6 +81,9 @@ void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
  * Not stopped: the fixed quarters, whose checksums are unknown yet.
  */
 void td_samples_at_start(struct td_samples *s, u64 origin_sectors);
+/* Checksum of a sector, of TD_SECTOR_BYTES; of all sectors of a quarter. */
+u32 td_sum_of(const void *sector);
+void td_sums_of(const void *quarter, u32 *sums);
 /* @quarter: content that the sample should have. */
 void td_sample_know(struct td_sample *sample, const void *quarter);
 
@@ -81,9 +98,12 @@ struct td_probe {
 	struct td_samples *samples;
 	u32 at;
 	u32 readable;		/* samples whose quarters could be read */
+	u32 traces;		/* whose places could be read */
 	bool compares;
 	bool differs;
-	bool traceless;		/* see struct td_past */
+	bool proven;		/* td_probe_end(): see struct td_past */
+	bool recognized;	/* see struct td_past */
+	bool traceless;
 };
 
 void td_probe_begin(struct td_probe *p, struct td_samples *s, bool compares);
@@ -97,8 +117,9 @@ enum td_verdict_of_disk td_probe_end(struct td_probe *p);
 /* What a start knows of the time since the cache was in use. */
 struct td_past {
 	enum td_verdict_of_disk verdict;
+	bool proven;		/* all traces are as they were, and they are sure */
 	bool stopped;		/* in order: the samples say STOPPED */
-	bool writes_back;	/* in write-back, then and now */
+	bool recognized;	/* each use of the file system changes known places */
 	bool dirty;		/* the SSD holds data that the disk lacks */
 	bool left;		/* the disk left its mapping and came back */
 	bool traceless;		/* a use of exFAT, FAT or NTFS may leave no trace */
@@ -108,7 +129,7 @@ struct td_past {
 enum td_start {
 	TD_START_WARM = 0,
 	TD_START_CHANGED = 1,	/* cold: the disk was changed without the cache */
-	TD_START_UNSTOPPED = 2,	/* cold: the cache was not stopped in order */
+	TD_START_UNPROVEN = 2,	/* cold: nothing shows that the disk is unchanged */
 	TD_START_LEFT = 3,	/* cold */
 	TD_START_TRACELESS = 4,	/* cold */
 	TD_START_DIVERGED = 5,	/* refused: dirty data is not for this disk */

@@ -46,6 +46,7 @@ enum td_work_kind {
 	TD_WORK_MARKS,		/* SSD write, FUA */
 	TD_WORK_PAGES,		/* SSD write */
 	TD_WORK_HEAD,		/* SSD write, PREFLUSH and FUA: a checkpoint takes effect */
+	TD_WORK_NOTE,		/* SSD write, FUA: a note of watched places (watch.h) */
 	TD_WORK_KINDS
 };
 

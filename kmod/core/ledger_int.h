@@ -96,6 +96,21 @@ void td_checkpoint_want(struct td_engine *e);
 bool td_checkpoint_next(struct td_engine *e, struct td_work *w);
 void td_checkpoint_done(struct td_engine *e, const struct td_work *w);
 
+/* watch.c */
+/*
+ * @r is about to write the disk. True: the notes have what it writes at watched places.
+ * False: *actions is what td_start() has to return.
+ */
+bool td_watch_gate(struct td_engine *e, struct td_req *r, u32 *actions);
+/* @r ends. */
+void td_watch_leave(struct td_engine *e, const struct td_req *r);
+bool td_notes_next(struct td_engine *e, struct td_work *w);
+void td_notes_done(struct td_engine *e, struct td_list *woken);
+/* The disk was flushed. */
+void td_watch_flushed(struct td_engine *e, struct td_list *woken);
+/* Wake the requests that wait for a note or a flush; all of them if the SSD has failed. */
+void td_watch_wake(struct td_engine *e, struct td_list *woken);
+
 /* engine.c */
 /* The SSD write of write-back @r has ended (r->ssd_failed). Returns actions. */
 u32 td_writeback_done(struct td_engine *e, struct td_req *r,

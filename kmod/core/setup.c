@@ -70,12 +70,14 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 		env_store(&e->suspects[i], 0);
 	memset(&e->heat, 0, sizeof(e->heat));
 	td_ledger_init(e, sb);
+	td_watch_init(&e->watch);
 }
 
 void td_engine_moved(struct td_engine *e)
 {
 	td_link_init(&e->urgent);
 	td_ledger_empty_rings(&e->ledger);
+	td_link_init(&e->watch.waiters);
 }
 
 void td_list_init(struct td_list *list)

@@ -344,7 +344,11 @@ bool td_write_wants_copy(struct td_engine *e, u64 sector, u32 count)
 {
 	u64 end = sector + count;
 
-	if (!td_active(e) || env_load(&e->mode) == TD_WRITEAROUND)
+	if (!td_active(e))
+		return false;
+	if (td_watch_wants_copy(e, sector, count))
+		return true;
+	if (env_load(&e->mode) == TD_WRITEAROUND)
 		return false;
 	if (env_load(&e->mode) == TD_WRITEBACK && td_promotes(e))
 		return true;

@@ -12,6 +12,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "identity_io.h"
 #include "index.h"
 #include "job.h"
 
@@ -21,8 +22,8 @@
 struct tandem_probe {
 	struct completion done;
 	atomic_t left;
-	struct bio *bios;	/* TD_SAMPLES_MAX of them */
-	struct bio_vec vecs[TD_SAMPLES_MAX];
+	struct bio *bios;	/* TD_PROBES_MAX of them */
+	struct bio_vec vecs[TD_PROBES_MAX];
 };
 
 int tandem_identity_alloc(struct tandem *t)
@@ -34,7 +35,7 @@ int tandem_identity_alloc(struct tandem *t)
 	if (!t->samples || !t->samples_buffer || !t->probe)
 		return -ENOMEM;
 	init_completion(&t->probe->done);
-	t->probe->bios = kvcalloc(TD_SAMPLES_MAX, sizeof(struct bio),
+	t->probe->bios = kvcalloc(TD_PROBES_MAX, sizeof(struct bio),
 				  GFP_KERNEL);
 	return t->probe->bios ? 0 : -ENOMEM;
 }
@@ -56,7 +57,7 @@ static struct bio_vec sample_memory(const struct tandem *t, u32 i)
 	u32 at = i % of_a_job * QUARTER_BYTES;
 	struct bio_vec bv;
 
-	BUILD_BUG_ON(of_a_job * TANDEM_CLEANS < TD_SAMPLES_MAX);
+	BUILD_BUG_ON(of_a_job * TANDEM_CLEANS < TD_PROBES_MAX);
 	bvec_set_page(&bv, job->pages[at >> PAGE_SHIFT].bv_page, QUARTER_BYTES,
 		      offset_in_page(at));
 	return bv;
@@ -71,59 +72,55 @@ static void read_endio(struct bio *bio)
 }
 
 /*
- * Submit all reads at once: the disk chooses their order, and if several reads hang
- * they cost one time-out, not one each.
+ * Submit all reads of @p at once: the disk chooses their order, and if several reads hang
+ * they cost one time-out, not one each. Returns how many.
  */
-static void read_samples(struct tandem *t, blk_opf_t opf)
+static u32 read_places(struct tandem *t, struct td_probe p, blk_opf_t opf)
 {
-	const struct td_samples *s = t->samples;
-	struct tandem_probe *p = t->probe;
+	struct tandem_probe *reads = t->probe;
 	struct blk_plug plug;
+	u64 sector;
 	u32 i;
 
-	if (!s->count)
-		return;
-	reinit_completion(&p->done);
-	atomic_set(&p->left, s->count);
+	reinit_completion(&reads->done);
+	atomic_set(&reads->left, 1);
 	blk_start_plug(&plug);
-	for (i = 0; i < s->count; i++) {
+	for (i = 0; td_probe_next(&p, &sector); i++, p.at++) {
 		struct bio_vec bv = sample_memory(t, i);
-		struct bio *bio = &p->bios[i];
+		struct bio *bio = &reads->bios[i];
 
-		bio_init(bio, t->origin->bdev, &p->vecs[i], 1, opf);
+		bio_init(bio, t->origin->bdev, &reads->vecs[i], 1, opf);
 		__bio_add_page(bio, bv.bv_page, bv.bv_len, bv.bv_offset);
-		bio->bi_iter.bi_sector = s->sample[i].quarter << TD_QUARTER_SHIFT;
-		bio->bi_private = p;
+		bio->bi_iter.bi_sector = sector;
+		bio->bi_private = reads;
 		bio->bi_end_io = read_endio;
+		atomic_inc(&reads->left);
 		submit_bio(bio);
 	}
 	blk_finish_plug(&plug);
-	wait_for_completion_io(&p->done);
+	if (!atomic_dec_and_test(&reads->left))
+		wait_for_completion_io(&reads->done);
+	return i;
 }
 
 /* Fill in checksums, or compare them. */
 static enum td_verdict_of_disk probe_disk(struct tandem *t, bool compares,
-					  bool *traceless)
+					  struct td_probe *p)
 {
-	struct td_probe p;
-	enum td_verdict_of_disk verdict;
-	u64 sector;
-	u32 i;
+	u32 i, count;
 
+	td_probe_begin(p, t->samples, compares);
 	/* At a stop a quarter that is not read at once is left out: no retries. */
-	read_samples(t, REQ_OP_READ | REQ_META |
-		     (compares ? 0 : REQ_FAILFAST_DEV));
-	td_probe_begin(&p, t->samples, compares);
-	for (i = 0; td_probe_next(&p, &sector); i++) {
+	count = read_places(t, *p, REQ_OP_READ | REQ_META |
+			    (compares ? 0 : REQ_FAILFAST_DEV));
+	for (i = 0; i < count; i++) {
 		struct bio_vec bv = sample_memory(t, i);
 
-		td_probe_feed(&p, t->probe->bios[i].bi_status ? NULL :
+		td_probe_feed(p, t->probe->bios[i].bi_status ? NULL :
 			      bvec_virt(&bv));
 		bio_uninit(&t->probe->bios[i]);
 	}
-	verdict = td_probe_end(&p);
-	*traceless = p.traceless;
-	return verdict;
+	return td_probe_end(p);
 }
 
 static void read_notes(struct tandem *t)
@@ -160,12 +157,10 @@ static void know_copies(struct tandem *t)
 
 enum td_start tandem_identity_judge(struct tandem *t, bool left)
 {
-	/* A life that ended with CLEAN was not in write-back. */
+	struct td_probe p;
 	struct td_past past = {
 		.left = left,
 		.dirty = t->engine.ledger.dirty,
-		.writes_back = t->args.mode == TD_WRITEBACK &&
-			       !(t->super.incompat & TD_SUPER_CLEAN),
 	};
 
 	read_notes(t);
@@ -173,19 +168,29 @@ enum td_start tandem_identity_judge(struct tandem *t, bool left)
 	td_samples_at_start(t->samples, t->super.origin_sectors);
 	if (!past.stopped)
 		know_copies(t);
-	past.verdict = probe_disk(t, true, &past.traceless);
+	past.verdict = probe_disk(t, true, &p);
+	past.proven = p.proven;
+	past.recognized = p.recognized;
+	past.traceless = p.traceless;
+	td_watch_resume(&t->engine, t->samples,
+			past.proven && past.verdict == TD_DISK_SAME);
 	return td_start_judge(&past);
 }
 
+/* No note is under way. The copy that is older is written first (core/watch.c, N2). */
 static int write_copies(struct tandem *t)
 {
-	u32 copy;
+	struct td_samples *s = t->samples;
+	u32 i;
 	int r = 0;
 
-	t->samples->sequence++;
-	for (copy = 0; copy < TD_SUPER_COPIES && !r; copy++) {
-		td_samples_encode(t->samples, t->super.uuid, copy,
-				  t->samples_buffer);
+	s->sequence = ++t->engine.watch.begun;
+	t->engine.watch.done = s->sequence;
+	td_watch_fill(&t->engine, s);
+	for (i = 0; i < TD_SUPER_COPIES && !r; i++) {
+		u32 copy = (s->sequence + i) % TD_SUPER_COPIES;
+
+		td_samples_encode(s, t->super.uuid, copy, t->samples_buffer);
 		r = tandem_ssd_io(t, REQ_OP_WRITE | REQ_SYNC | REQ_META |
 				  REQ_PREFLUSH | REQ_FUA,
 				  TD_SAMPLES_OFFSET(copy) >> SECTOR_SHIFT,
@@ -206,11 +211,11 @@ int tandem_identity_running(struct tandem *t)
 void tandem_identity_stopped(struct tandem *t)
 {
 	unsigned long flags = tandem_lock(t);
-	bool traceless;
+	struct td_probe p;
 
 	td_samples_pick(&t->engine.heat, t->super.origin_sectors, t->samples);
 	tandem_unlock(t, flags);
-	if (probe_disk(t, false, &traceless) != TD_DISK_SAME || !t->samples->count)
+	if (probe_disk(t, false, &p) != TD_DISK_SAME || !t->samples->count)
 		return;
 	/* Another medium is in the drive: the samples are not of this cache's disk. */
 	if (tandem_disk_seq(t) != t->disk_seq)

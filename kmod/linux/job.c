@@ -275,6 +275,40 @@ static void answer_user(struct tandem_job *job)
 	bio_endio(bio);
 }
 
+/* Checksums of what the job writes at the place that core asks for; then core goes on. */
+static u32 sum_place(struct tandem_job *job, struct td_list *woken)
+{
+	const struct td_req *r = &job->req;
+	u64 first = max(r->summing << TD_QUARTER_SHIFT, r->span_sector);
+	u64 end = min((r->summing + 1) << TD_QUARTER_SHIFT,
+		      r->span_sector + r->span_count);
+	struct tandem *t = job->t;
+	struct td_sums sums;
+	unsigned long flags;
+	u64 sector;
+	u32 todo;
+
+	td_sums_begin(&t->engine, r, &sums);
+	for (sector = first; sector < end; sector++) {
+		size_t at = (sector - job->memory_sector) << SECTOR_SHIFT;
+		struct page *page = job->pages[at >> PAGE_SHIFT].bv_page;
+
+		td_sums_add(&sums, sector,
+			    page_address(page) + offset_in_page(at));
+	}
+	flags = tandem_lock(t);
+	todo = td_summed(&t->engine, &job->req, &sums, woken);
+	tandem_unlock(t, flags);
+	return todo;
+}
+
+u32 tandem_job_sum(struct tandem_job *job, u32 todo, struct td_list *woken)
+{
+	while (todo & TD_DO_SUM)
+		todo = sum_place(job, woken);
+	return todo;
+}
+
 /* Send the user's own bio to the disk. */
 static void hand_to_disk(struct tandem_job *job)
 {
@@ -295,6 +329,7 @@ static void job_carry_out(struct tandem_job *job, u32 todo, struct td_list *woke
 		todo = td_start(&job->t->engine, &job->req, woken);
 		tandem_unlock(job->t, flags);
 	}
+	todo = tandem_job_sum(job, todo, woken);
 	if (todo & TD_DO_ANSWER)
 		answer_user(job);
 	if (todo & (TD_DO_RETRY | TD_DO_PASS))

@@ -11,7 +11,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
-#include "tandem.h"
+#include "identity_io.h"
 #include "tandem-compat.h"
 
 static void put_devices(struct tandem *t)
@@ -118,6 +118,9 @@ static int construct_target(struct dm_target *ti, struct tandem *t, unsigned int
 	r = tandem_identity_alloc(t);
 	if (r)
 		return r;
+	r = tandem_look_alloc(t);
+	if (r)
+		return r;
 	r = tandem_freeze_alloc(t);
 	if (r)
 		return r;
@@ -148,6 +151,7 @@ static void destroy_target(struct tandem *t)
 		tandem_unregister(t);
 	tandem_cleaner_free(t);
 	tandem_identity_free(t);
+	tandem_look_free(t);
 	tandem_engine_free(t);
 	tandem_meta_free(t);
 	put_devices(t);
@@ -174,6 +178,7 @@ static int tandem_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	tandem_super_init(t);
 	tandem_defer_init(t);
 	tandem_cleaner_init(t);
+	tandem_look_init(t);
 	tandem_freeze_init(t);
 	tandem_submit_init(t);
 	ti->error = "Out of memory";
@@ -222,6 +227,9 @@ static void tandem_postsuspend(struct dm_target *ti)
 	durable = t->live && tandem_make_durable(t);
 	tandem_meta_halt(t);
 	durable &= td_active(&t->engine);
+	/* With nothing in flight and all flushed, each place can be learned. */
+	if (durable)
+		tandem_look(t);
 	tandem_super_stopped(t, durable);
 	if (durable)
 		tandem_identity_stopped(t);
@@ -241,18 +249,20 @@ static bool make_start_durable(struct tandem *t, bool drop)
 	tandem_meta_start(t);
 	durable = tandem_make_durable(t);
 	tandem_meta_halt(t);
+	if (durable)
+		tandem_look(t);
 	return durable;
 }
 
 /*
- * Stop-gap until each file system's own traces are compared: what is not known to be
- * unchanged is dropped. *drop: set if clean copies must be dropped.
+ * What is not known to be unchanged is dropped. *drop: set if clean copies must be
+ * dropped.
  */
 static int judge_disk(struct tandem *t, bool left, bool *drop)
 {
 	static const char * const why[] = {
 		[TD_START_CHANGED] = "the disk was changed without it",
-		[TD_START_UNSTOPPED] = "it was not stopped in order",
+		[TD_START_UNPROVEN] = "nothing shows that the disk is unchanged",
 		[TD_START_LEFT] = "the disk was away",
 		[TD_START_TRACELESS] = "exFAT, FAT and NTFS do not show each change",
 	};
@@ -279,8 +289,13 @@ static int start_cache(struct tandem *t, bool left)
 	bool lost, drop, durable;
 	int r;
 
-	if (t->new_super)
-		return tandem_index_format(t);
+	if (t->new_super) {
+		r = tandem_index_format(t);
+		/* What the disk holds is not known before a flush of it; that may fail. */
+		if (!r)
+			make_start_durable(t, false);
+		return r;
+	}
 	r = tandem_super_reread(t);
 	if (r)
 		return r;
@@ -354,7 +369,7 @@ static int tandem_preresume(struct dm_target *ti)
 	r = t->live ? drop_if_cold(t, left) : start_cache(t, left);
 	if (r)
 		return r;
-	if (td_active(&t->engine) && !t->new_super)
+	if (td_active(&t->engine) && !fresh)
 		r = tandem_identity_running(t);
 	if (r && !t->live)
 		return r;
@@ -366,6 +381,11 @@ static int tandem_preresume(struct dm_target *ti)
 		return r;
 	if (r)
 		tandem_ssd_failed(t, &woken);
+	/* Without a superblock no other block may be there: nobody could format the SSD. */
+	if (fresh && !r)
+		r = tandem_identity_running(t);
+	if (r && !t->live)
+		return r;
 	/* A noted loss was of another cache, before this one was formatted. */
 	if (fresh && !r)
 		tandem_loss_forget(t);

@@ -263,6 +263,8 @@ static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	flags = tandem_lock(t);
 	todo = td_begin(e, r, &woken);
 	tandem_unlock(t, flags);
+	if (unlikely(todo & TD_DO_SUM))
+		todo = tandem_job_sum(job, todo, &woken);
 	tandem_carry_on(t, &woken);
 	return job ? job_begun(t, bio, io, job, todo) :
 		tracked_begun(t, bio, io, todo);

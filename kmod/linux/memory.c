@@ -36,6 +36,7 @@ void tandem_engine_free(struct tandem *t)
 	kfree(l->group_buffer);
 	kfree(l->marks_buffer);
 	kfree(l->pages_buffer);
+	kfree(e->watch.buffer);
 	free_percpu(e->counters);
 	memset(e, 0, sizeof(*e));
 }
@@ -76,11 +77,13 @@ int tandem_engine_alloc(struct tandem *t)
 	l->group_buffer = kmalloc(TD_GROUP_BYTES, GFP_ENGINE);
 	l->marks_buffer = kmalloc(TD_BLOCK_BYTES, GFP_ENGINE);
 	l->pages_buffer = kmalloc(TD_PAGES_BYTES, GFP_ENGINE);
+	e->watch.buffer = kmalloc(TD_SAMPLES_BYTES, GFP_ENGINE);
 	e->counters = __alloc_percpu(TANDEM_NR_COUNTERS * sizeof(u64),
 				     sizeof(u64));
 	if (!e->words || !e->sets || !e->buckets || !l->pending ||
 	    !l->pending_words || !l->marks || !l->marks_image || !l->group_buffer ||
-	    !l->marks_buffer || !l->pages_buffer || !e->counters) {
+	    !l->marks_buffer || !l->pages_buffer || !e->watch.buffer ||
+	    !e->counters) {
 		tandem_engine_free(t);
 		return -ENOMEM;
 	}

@@ -39,6 +39,7 @@ static void submit_work(struct tandem *t, struct tandem_work *w)
 		[TD_WORK_MARKS] = REQ_META | REQ_FUA,
 		[TD_WORK_PAGES] = REQ_META,
 		[TD_WORK_HEAD] = REQ_META | REQ_PREFLUSH | REQ_FUA,
+		[TD_WORK_NOTE] = REQ_META | REQ_FUA,
 	};
 	const struct td_work *work = &w->work;
 
@@ -145,17 +146,20 @@ static void done_work(struct work_struct *work)
 		wake_up(&t->idle);
 }
 
-/* Does the ledger hold anything that only the clock brings to an end? */
-static bool needs_clock(const struct td_ledger *l)
+/* Does core hold anything that only the clock brings to an end? */
+static bool needs_clock(const struct td_engine *e)
 {
-	return l->changed || l->ssd_unflushed || l->marks_set || l->dirty;
+	const struct td_ledger *l = &e->ledger;
+
+	return l->changed || l->ssd_unflushed || l->marks_set || l->dirty ||
+	       td_watch_asks(e);
 }
 
 void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
 	__releases(t->lock)
 {
 	const struct td_engine *e = &t->engine;
-	bool tick = !t->ticking && !t->halted && needs_clock(&e->ledger);
+	bool tick = !t->ticking && !t->halted && needs_clock(e);
 	bool failed = !td_active(e) && !t->failure_reported;
 	bool lost = failed && env_load(&e->state) == TD_BYPASS;
 
@@ -203,12 +207,14 @@ static void tick_work(struct work_struct *work)
 	flags = tandem_lock(t);
 	td_tick(&t->engine);
 	tandem_cleaner_tick(t);
-	again = !t->halted && needs_clock(&t->engine.ledger);
+	again = !t->halted && needs_clock(&t->engine);
 	t->ticking = again;
 	tandem_unlock(t, flags);
 	tandem_carry_on(t, &woken);
 	if (again)
 		queue_delayed_work(t->frozen_wq, &t->tick, TANDEM_SECOND);
+	if (td_watch_asks(&t->engine))
+		queue_work(t->frozen_wq, &t->look);
 	tandem_freeze_watch(t);
 }
 
@@ -269,6 +275,7 @@ void tandem_meta_halt(struct tandem *t)
 	flush_workqueue(t->wq);
 	tandem_cleaner_cancel(t);
 	cancel_work_sync(&t->watch);
+	cancel_work_sync(&t->look);
 	flush_work(&t->event);
 	/* tandem_super_stopped() writes the retired slots that are not written yet. */
 	cancel_work_sync(&t->retired);

@@ -127,6 +127,8 @@ struct tandem {
 	struct tandem_work *works;	/* TD_WORK_KINDS of them */
 	struct work_struct meta;	/* submits the ledger's I/O */
 	struct delayed_work tick;
+	struct work_struct look;	/* of frozen_wq: reads watched places of the disk */
+	void *look_buffer;
 	u32 works_on;			/* lock: works in flight (meta_io.c, D4) */
 	bool halted;			/* lock: no work is taken from the ledger */
 	bool ticking;			/* lock: tick is queued */
@@ -254,6 +256,11 @@ void tandem_job_free(struct tandem_job *job);
  * tandem_carry_on(), since the thread may sleep until the disk takes the bio.
  */
 void tandem_job_start(struct tandem_job *job, u32 todo);
+/*
+ * If @todo is SUM, do what it says, before tandem_carry_on(). Returns what to do then.
+ * Process context; lock not held.
+ */
+u32 tandem_job_sum(struct tandem_job *job, u32 todo, struct td_list *woken);
 /* Carry out what td_woken() says. Process context. */
 void tandem_job_woken(struct td_req *r, struct td_list *woken);
 /* td_drained() said SSD or FETCH for @r. Any context. */
@@ -425,28 +432,6 @@ void tandem_bio_add(struct bio *bio, void *buffer, u32 bytes);
 /* Read or write @bytes at @sector of the SSD and wait. 0 or an error. Sleeps. */
 int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
 		  u32 bytes);
-
-/* identity_io.c: process context, may sleep. 0 or an error. */
-int tandem_identity_alloc(struct tandem *t);
-void tandem_identity_free(struct tandem *t);
-/* The kernel gives each disk, and each medium in a drive, a number of its own. */
-static inline u64 tandem_disk_seq(const struct tandem *t)
-{
-	return t->origin->bdev->bd_disk->diskseq;
-}
-
-/*
- * Compare the disk with the samples that the last clean stop wrote, or after a crash
- * with clean copies on the SSD. @left: the disk was away while it was mapped.
- */
-enum td_start tandem_identity_judge(struct tandem *t, bool left);
-/* Write RUNNING to both copies: the disk may change, so no samples count. */
-int tandem_identity_running(struct tandem *t);
-/*
- * With all durable and no request in flight: sample the disk, write STOPPED; unless
- * nothing of the disk can be read, or the disk is another one than at the resume.
- */
-void tandem_identity_stopped(struct tandem *t);
 
 /* index_io.c: process context, may sleep. 0 or an error. */
 /* Write an empty index. */

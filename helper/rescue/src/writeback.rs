@@ -312,7 +312,7 @@ impl Driver<'_> {
                 .flush()
                 .map_err(|e| stopped(self.disk, "store data", &e)),
             WorkKind::Pages => write(),
-            WorkKind::Marks => write().and_then(|()| flush_ssd()),
+            WorkKind::Marks | WorkKind::Note => write().and_then(|()| flush_ssd()),
             // What a record describes is durable before the record.
             WorkKind::Group | WorkKind::Head => {
                 flush_ssd()?;

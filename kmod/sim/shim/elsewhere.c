@@ -51,11 +51,10 @@ enum td_super_error lives_super(const struct world *x, struct td_super *sb)
 	return error ? error : td_super_match(sb, &x->id, SSD_SECTORS);
 }
 
-enum td_start lives_judge(struct world *x, bool writes_back)
+enum td_start lives_judge(struct world *x)
 {
 	struct td_past past = {
 		.stopped = x->samples.stopped,
-		.writes_back = writes_back && !(x->super.incompat & TD_SUPER_CLEAN),
 		.dirty = x->dirty,
 		.left = x->left,
 	};
@@ -82,28 +81,27 @@ enum td_start lives_judge(struct world *x, bool writes_back)
 	     !x->exchanged || x->dropped : x->exchanged || x->elsewhere,
 	     "the right disk is taken for another, or another one for the right one");
 	must(start == TD_START_WARM || x->exchanged || x->elsewhere || x->left ||
-	     x->traceless || (!past.stopped && !past.writes_back),
+	     x->traceless || !past.stopped,
 	     "the start is cold for no reason");
 	return start;
 }
 
 /*
- * Between two lives the disk is written elsewhere, at any place if the next start must
- * be cold whatever it compares; else at a place that it compares.
+ * Between two lives the disk is written elsewhere, and the next start must be cold whatever
+ * it compares: at any place; or at a place that it compares.
  */
-static void write_elsewhere(struct world *x, bool stopped, bool clean)
+static void write_elsewhere(struct world *x, bool clean)
 {
 	const u32 fixed[] = { 0, 1, 4, 16, 256, 260, 272, QUARTERS - 2, QUARTERS - 1 };
-	bool blind = x->left || x->traceless;
+	bool blind = x->left || x->traceless || clean ||
+		     random_below(&x->state, 2);
 	u32 quarter = random_below(&x->state, QUARTERS);
 	const struct quarter *q;
 
-	if (!stopped)
-		blind |= !x->next || clean;
 	if (!blind)
 		quarter = fixed[random_below(&x->state, 9)];
 	q = &x->cached[quarter];
-	if (!blind && (stopped || !q->valid || q->dirty))
+	if (!blind && (!q->valid || q->dirty))
 		return;
 	x->elsewhere = blind;
 	x->exchanged |= !blind;
@@ -125,7 +123,8 @@ void lives_exchange(struct world *x)
 	x->next = random_below(&x->state, 2);
 	x->left = stopped && !random_below(&x->state, 8);
 	if (!stopped || x->left || x->traceless) {
-		write_elsewhere(x, stopped, sb.incompat & TD_SUPER_CLEAN);
+		/* If nothing is dirty, the copies may be given up before they are compared. */
+		write_elsewhere(x, sb.incompat & TD_SUPER_CLEAN);
 		return;
 	}
 	switch (random_below(&x->state, 6)) {

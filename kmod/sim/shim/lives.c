@@ -176,7 +176,7 @@ static bool load_life(struct world *x, bool writes_back)
 		return false;
 	td_samples_choose(x->ssd[0][SAMPLES], x->ssd[1][SAMPLES], &x->super,
 			  &x->samples);
-	start = lives_judge(x, writes_back);
+	start = lives_judge(x);
 	if (start == TD_START_DIVERGED)
 		return false;
 	x->dropped |= start != TD_START_WARM;

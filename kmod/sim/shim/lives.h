@@ -58,7 +58,7 @@ bool lives_same(const struct world *x, struct td_samples *s);
 /* What a start finds on the SSD. */
 enum td_super_error lives_super(const struct world *x, struct td_super *sb);
 /* How the start with x->samples must go on. */
-enum td_start lives_judge(struct world *x, bool writes_back);
+enum td_start lives_judge(struct world *x);
 /* Between two lives the disk may be exchanged, or written elsewhere. */
 void lives_exchange(struct world *x);
 

@@ -26,6 +26,7 @@ pub enum Site {
     FlushSsd,
     FlushDisk,
     Marks,
+    Note,
     Pages,
     Head,
     /// A write in place over data that is dirty already.
@@ -73,11 +74,12 @@ pub struct Flaw {
     pub wrong: Wrong,
 }
 
-const SITES: [Site; 16] = [
+const SITES: [Site; 17] = [
     Site::Group,
     Site::FlushSsd,
     Site::FlushDisk,
     Site::Marks,
+    Site::Note,
     Site::Pages,
     Site::Head,
     Site::Home,
@@ -100,6 +102,7 @@ impl Site {
             WorkKind::FlushSsd => Site::FlushSsd,
             WorkKind::FlushDisk => Site::FlushDisk,
             WorkKind::Marks => Site::Marks,
+            WorkKind::Note => Site::Note,
             WorkKind::Pages => Site::Pages,
             WorkKind::Head => Site::Head,
         }
@@ -128,7 +131,7 @@ impl Site {
             // FUA breaks nothing.
             Site::Head => &[Left, Early, NoPreflush],
             Site::Anew => &[Left],
-            Site::Marks | Site::Write => &[Left, Early, NoFua],
+            Site::Marks | Site::Note | Site::Write => &[Left, Early, NoFua],
             _ => &[Left, Early],
         }
     }

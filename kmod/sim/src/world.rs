@@ -31,6 +31,7 @@ mod map;
 mod retired;
 mod settle;
 mod submit;
+mod watch;
 
 pub use check::Word;
 pub use life::Cut;
@@ -227,6 +228,7 @@ pub struct World {
     /// Some marks could not be read at the last start.
     marks_unreadable: bool,
     retired: retired::Retired,
+    watching: watch::Watching,
     /// Promotion is off: the frames that have had a slot since then, and the errors of both devices until then.
     closed: Option<(HashSet<u64>, u64)>,
     failed_requests: u64,
@@ -268,7 +270,8 @@ impl World {
         let mut world = World {
             engine: Engine::new(core, geometry, mode),
             disk: Disk::new(sectors, disk_block, |sector| Stamp::new(0, sector, 0)),
-            ssd: Disk::new(geometry.ssd_sectors, block, |_| Stamp::JUNK),
+            // The area of the superblocks is not there; what is used of it lies behind the end.
+            ssd: Disk::new(geometry.ssd_sectors + watch::NOTES, block, |_| Stamp::JUNK),
             memory_shortage: 0,
             unreadable: 0,
             rng: fastrand::Rng::with_seed(0),
@@ -305,6 +308,7 @@ impl World {
             written_elsewhere: false,
             marks_unreadable: false,
             retired: retired::Retired::default(),
+            watching: watch::Watching::default(),
             closed: None,
             failed_requests: 0,
             counter_names: core.counter_names(),

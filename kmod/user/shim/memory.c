@@ -27,6 +27,7 @@ struct tdu_engine *tdu_engine_new(const struct tdu_geometry *g, u32 mode)
 	ledger->marks_image = tdu_zeroed(sizes.marks_image, 1);
 	ledger->group_buffer = tdu_must_have(malloc(TD_GROUP_BYTES));
 	ledger->marks_buffer = tdu_must_have(malloc(TD_BLOCK_BYTES));
+	s->e.watch.buffer = tdu_must_have(malloc(TD_SAMPLES_BYTES));
 	ledger->pages_buffer = tdu_must_have(malloc(TD_PAGES_BYTES));
 	td_engine_init(e, &sb, &l, (enum td_mode)mode);
 	return s;
@@ -42,6 +43,7 @@ void tdu_engine_free(struct tdu_engine *s)
 	free(ledger->marks_image);
 	free(ledger->group_buffer);
 	free(ledger->marks_buffer);
+	free(s->e.watch.buffer);
 	free(ledger->pages_buffer);
 	free(s->e.buckets);
 	free(s->e.words);

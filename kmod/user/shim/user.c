@@ -205,7 +205,7 @@ static bool request_failed(const struct tdu_request *q)
 	return td_failed(&q->r);
 }
 
-static void report_woken(struct td_list *from, struct tdu_list *to)
+void tdu_report_woken(struct td_list *from, struct tdu_list *to)
 {
 	struct td_req *r;
 
@@ -225,7 +225,7 @@ static u32 request_begin(struct tdu_engine *s, struct tdu_request *q,
 
 	td_list_init(&woken);
 	actions = td_begin(&s->e, &q->r, &woken);
-	report_woken(&woken, list);
+	tdu_report_woken(&woken, list);
 	return actions;
 }
 
@@ -237,7 +237,7 @@ static u32 request_start(struct tdu_engine *s, struct tdu_request *q,
 
 	td_list_init(&woken);
 	actions = td_start(&s->e, &q->r, &woken);
-	report_woken(&woken, list);
+	tdu_report_woken(&woken, list);
 	return actions;
 }
 
@@ -249,7 +249,7 @@ static u32 request_disk_done(struct tdu_engine *s, struct tdu_request *q, bool o
 
 	td_list_init(&woken);
 	actions = td_disk_done(&s->e, &q->r, ok, &woken);
-	report_woken(&woken, list);
+	tdu_report_woken(&woken, list);
 	return actions;
 }
 
@@ -261,7 +261,7 @@ static u32 request_ssd_done(struct tdu_engine *s, struct tdu_request *q, bool ok
 
 	td_list_init(&woken);
 	actions = td_ssd_done(&s->e, &q->r, ok, &woken);
-	report_woken(&woken, list);
+	tdu_report_woken(&woken, list);
 	return actions;
 }
 
@@ -287,7 +287,7 @@ static u32 engine_drained(struct tdu_engine *s, u64 sector, u32 slot, u64 *owner
 	td_list_init(&woken);
 	actions = td_drained(&s->e, bucket, slot, &r, &woken);
 	*owner = r ? tdu_request_of(r)->id : 0;
-	report_woken(&woken, list);
+	tdu_report_woken(&woken, list);
 	return actions;
 }
 
@@ -316,7 +316,7 @@ static bool engine_fail(struct tdu_engine *s, struct tdu_list *list)
 
 	td_list_init(&woken);
 	first = td_fail(&s->e, &woken);
-	report_woken(&woken, list);
+	tdu_report_woken(&woken, list);
 	return first;
 }
 
@@ -328,7 +328,7 @@ static bool engine_hit_failed(struct tdu_engine *s, u64 sector, u32 count, u32 s
 
 	td_list_init(&woken);
 	elsewhere = td_hit_failed(&s->e, sector, count, slot, dirty, &woken);
-	report_woken(&woken, list);
+	tdu_report_woken(&woken, list);
 	return elsewhere;
 }
 
@@ -364,7 +364,7 @@ static bool work_next(struct tdu_engine *s, u32 *kind, u64 *sector,
 
 	td_list_init(&woken);
 	any = td_work_next(&s->e, &work, &woken);
-	report_woken(&woken, list);
+	tdu_report_woken(&woken, list);
 	if (!any)
 		return false;
 	s->works[work.kind] = work;
@@ -388,7 +388,7 @@ static void work_done(struct tdu_engine *s, u32 kind, bool ok,
 
 	td_list_init(&woken);
 	td_work_done(&s->e, &s->works[kind], ok, &woken);
-	report_woken(&woken, list);
+	tdu_report_woken(&woken, list);
 }
 
 static void engine_tick(struct tdu_engine *s)
@@ -453,6 +453,14 @@ static const struct tdu_api api = {
 	.work_bytes = work_bytes,
 	.work_done = work_done,
 	.tick = engine_tick,
+	.summing = tdu_summing,
+	.summed = tdu_summed,
+	.watch_resume = tdu_watch_resume,
+	.watch_asks = tdu_watch_asks,
+	.look_begin = tdu_look_begin,
+	.look_end = tdu_look_end,
+	.learn_begin = tdu_learn_begin,
+	.learn_end = tdu_learn_end,
 	.load_new = tdu_load_begin,
 	.load_next = tdu_load_next,
 	.load_feed = tdu_load_feed,

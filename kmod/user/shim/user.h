@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	15
+#define TDU_API_VERSION	16
 
 struct tdu_engine;
 
@@ -146,6 +146,19 @@ struct tdu_api {
 	void (*work_done)(struct tdu_engine *engine, u32 kind, bool ok,
 			  struct tdu_list *list);
 	void (*tick)(struct tdu_engine *engine);
+	/* watch.h; the place of the request whose action is SUM */
+	u64 (*summing)(const struct tdu_request *request);
+	/* @mask: sectors of the place that are written; @sums: TD_QUARTER_SECTORS. */
+	u32 (*summed)(struct tdu_engine *engine, struct tdu_request *request,
+		      u32 mask, const u32 *sums, struct tdu_list *list);
+	void (*watch_resume)(struct tdu_engine *engine,
+			     const struct td_samples *samples, bool same);
+	bool (*watch_asks)(struct tdu_engine *engine);
+	bool (*look_begin)(struct tdu_engine *engine);
+	/* A file system was found that changes these places with each use. */
+	bool (*look_end)(struct tdu_engine *engine, const u64 *quarters, u32 count);
+	bool (*learn_begin)(struct tdu_engine *engine, u64 *quarter);
+	void (*learn_end)(struct tdu_engine *engine, u64 quarter, const u32 *sums);
 	struct tdu_load *(*load_new)(struct tdu_engine *engine);
 	bool (*load_next)(struct tdu_load *load, u64 *sector, u32 *sectors);
 	/* @bytes NULL: could not be read. */

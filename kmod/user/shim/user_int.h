@@ -49,6 +49,21 @@ u32 tdu_load_end(struct tdu_load *load);
 bool tdu_format_next(const struct tdu_geometry *g, u32 step, u64 *sector,
 		     u32 *sectors, const u8 **bytes);
 
+/* user.c: move the requests in @from to @to. */
+void tdu_report_woken(struct td_list *from, struct tdu_list *to);
+
+/* watching.c; user.h says what each does */
+u64 tdu_summing(const struct tdu_request *q);
+u32 tdu_summed(struct tdu_engine *s, struct tdu_request *q, u32 mask,
+	       const u32 *sums, struct tdu_list *list);
+void tdu_watch_resume(struct tdu_engine *s, const struct td_samples *samples,
+		      bool same);
+bool tdu_watch_asks(struct tdu_engine *s);
+bool tdu_look_begin(struct tdu_engine *s);
+bool tdu_look_end(struct tdu_engine *s, const u64 *quarters, u32 count);
+bool tdu_learn_begin(struct tdu_engine *s, u64 *quarter);
+void tdu_learn_end(struct tdu_engine *s, u64 quarter, const u32 *sums);
+
 /* A number for the state of @s, without counters and policy. */
 u64 tdu_digest(struct tdu_engine *s);
 

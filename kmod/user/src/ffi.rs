@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 /// `TDU_API_VERSION`
 #[cfg(feature = "load")]
-pub const API_VERSION: u32 = 15;
+pub const API_VERSION: u32 = 16;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -102,14 +102,32 @@ pub struct Sample {
 /// `TD_SAMPLES_MAX`
 const SAMPLES_MAX: usize = 64;
 
+/// `TD_TRACES_MAX`
+pub(crate) const TRACES_MAX: usize = 8;
+
+/// `struct td_trace_sums`: a watched place, and the checksums that its sectors may have.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+#[allow(missing_docs)]
+pub struct Trace {
+    pub quarter: u64,
+    pub was: [u32; 8],
+    pub will: [u32; 8],
+}
+
 /// `struct td_samples`
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RawSamples {
     pub(crate) sequence: u64,
     pub(crate) stopped: bool,
+    pub(crate) sure: bool,
     pub(crate) count: u32,
+    pub(crate) traces: u32,
+    pub(crate) mark: u32,
+    pub(crate) head: u32,
     pub(crate) sample: [Sample; SAMPLES_MAX],
+    pub(crate) trace: [Trace; TRACES_MAX],
 }
 
 impl Default for RawSamples {
@@ -117,8 +135,13 @@ impl Default for RawSamples {
         Self {
             sequence: 0,
             stopped: false,
+            sure: false,
             count: 0,
+            traces: 0,
+            mark: 0,
+            head: 0,
             sample: [Sample::default(); SAMPLES_MAX],
+            trace: [Trace::default(); TRACES_MAX],
         }
     }
 }
@@ -302,6 +325,15 @@ pub struct Api {
     pub work_bytes: unsafe extern "C" fn(*mut RawEngine, u32, u32, u32, *mut u8),
     pub work_done: unsafe extern "C" fn(*mut RawEngine, u32, bool, *mut List),
     pub tick: unsafe extern "C" fn(*mut RawEngine),
+    pub summing: unsafe extern "C" fn(*const RawRequest) -> u64,
+    pub summed:
+        unsafe extern "C" fn(*mut RawEngine, *mut RawRequest, u32, *const u32, *mut List) -> u32,
+    pub watch_resume: unsafe extern "C" fn(*mut RawEngine, *const RawSamples, bool),
+    pub watch_asks: unsafe extern "C" fn(*mut RawEngine) -> bool,
+    pub look_begin: unsafe extern "C" fn(*mut RawEngine) -> bool,
+    pub look_end: unsafe extern "C" fn(*mut RawEngine, *const u64, u32) -> bool,
+    pub learn_begin: unsafe extern "C" fn(*mut RawEngine, *mut u64) -> bool,
+    pub learn_end: unsafe extern "C" fn(*mut RawEngine, u64, *const u32),
     pub load_new: unsafe extern "C" fn(*mut RawEngine) -> *mut RawLoad,
     pub load_next: unsafe extern "C" fn(*mut RawLoad, *mut u64, *mut u32) -> bool,
     pub load_feed: unsafe extern "C" fn(*mut RawLoad, *const u8),

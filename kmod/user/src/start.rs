@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use super::{Core, Engine, Geometry};
 pub use crate::ffi::{RETIRED_ROOM, Retired};
-use crate::ffi::{RawSamples, ReadQuarter};
+use crate::ffi::{RawSamples, ReadQuarter, TRACES_MAX, Trace};
 
 /// Sectors of the SSD at which the two copies lie.
 pub const COPIES: [u64; 2] = [0, 1024];
@@ -130,6 +130,25 @@ impl Samples {
         self.0.stopped
     }
 
+    /// Each writing use of the disk changes a place whose trace is known.
+    pub fn is_sure(&self) -> bool {
+        self.0.sure
+    }
+
+    /// The watched places with the two checksums that each of their sectors may have.
+    pub fn traces(&self) -> &[Trace] {
+        &self.0.trace[..(self.0.traces as usize).min(TRACES_MAX)]
+    }
+
+    /// Of two sound copies the higher number counts.
+    pub fn sequence(&self) -> u64 {
+        self.0.sequence
+    }
+
+    pub(crate) fn raw(&self) -> &RawSamples {
+        &self.0
+    }
+
     /// How many quarters of the disk have a checksum.
     pub fn count(&self) -> u32 {
         self.0.count
@@ -251,13 +270,10 @@ impl Core {
         samples
     }
 
-    /// Whether the disk is as it was when the samples were taken.
+    /// Whether the disk is as the samples and the traces say.
     pub fn compare(&self, samples: &Samples, mut read: Quarter<'_>) -> Verdict {
         let mut samples = *samples;
         let context = (&raw mut read).cast();
-        if !samples.is_stopped() {
-            return Verdict::Unknown;
-        }
         match unsafe { (self.api.samples_probe)(&mut samples.0, true, READ, context) } {
             0 => Verdict::Same,
             1 => Verdict::Changed,

@@ -15,6 +15,7 @@ impl Actions {
     pub const PASS: u32 = 0x20;
     pub const FETCH: u32 = 0x40;
     pub const START: u32 = 0x80;
+    pub const SUM: u32 = 0x100;
 
     pub fn has(self, action: u32) -> bool {
         self.0 & action != 0
@@ -116,16 +117,18 @@ pub enum WorkKind {
     Marks,
     Pages,
     Head,
+    Note,
 }
 
 /// All kinds of work, in core's order.
-pub const WORK_KINDS: [WorkKind; 6] = [
+pub const WORK_KINDS: [WorkKind; 7] = [
     WorkKind::Group,
     WorkKind::FlushSsd,
     WorkKind::FlushDisk,
     WorkKind::Marks,
     WorkKind::Pages,
     WorkKind::Head,
+    WorkKind::Note,
 ];
 
 /// I/O of the ledger's own; sectors of the SSD.

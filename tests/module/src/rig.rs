@@ -87,6 +87,15 @@ impl Default for Config {
     }
 }
 
+/// Makes the superblock of what begins with `content` look like ext4's.
+pub fn format(content: &mut [u8]) {
+    content[1024 + 56..][..2].copy_from_slice(&[0x53, 0xef]);
+    // Features.
+    content[1024 + 92..][..12].fill(0);
+    // No other file system is there.
+    content[510..512].fill(0);
+}
+
 /// A cache under test. The fields are dropped from top to bottom: the mapped device first, the disks last.
 pub struct Rig {
     mapped: Option<Dm>,
@@ -147,6 +156,17 @@ impl Rig {
     pub fn new(config: Config) -> Result<(Self, Vec<u8>)> {
         let mut rig = Self::disks(config)?;
         let content = rig.origin.fill(u64::from(number(&rig.name)))?;
+        rig.attach(true)?;
+        Ok((rig, content))
+    }
+
+    /// The same with what the cache takes for a file system of the family of ext4: each use of it changes the disk's first
+    /// quarter, which therefore is watched.
+    pub fn formatted(config: Config) -> Result<(Self, Vec<u8>)> {
+        let mut rig = Self::disks(config)?;
+        let mut content = rig.origin.fill(u64::from(number(&rig.name)))?;
+        format(&mut content);
+        rig.origin.put(0, &content[..4096])?;
         rig.attach(true)?;
         Ok((rig, content))
     }

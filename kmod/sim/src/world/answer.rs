@@ -87,6 +87,10 @@ impl World {
             if op.failed && self.engine.state() == crate::engine::State::Active {
                 self.start_up();
             }
+            if !op.failed {
+                self.look_at_start();
+                self.pump();
+            }
         }
         Ok(())
     }

@@ -9,7 +9,8 @@ use crate::queue::{Io, Kind, Side};
 use crate::workload::Verb;
 
 /// The order in which the actions of one answer are carried out.
-const ORDER: [u32; 8] = [
+const ORDER: [u32; 9] = [
+    Actions::SUM,
     Actions::PASS,
     Actions::START,
     Actions::DISK,
@@ -110,7 +111,7 @@ impl World {
     }
 
     /// Notes that part `id` of a request has begun. `before` is the number of dirty quarters before that.
-    fn note_begun(&mut self, id: u64, before: u64) {
+    pub(super) fn note_begun(&mut self, id: u64, before: u64) {
         let count = self.engine.facts().dirty.saturating_sub(before);
         let Some(sub) = self.subs.get_mut(&id) else {
             return;
@@ -192,6 +193,7 @@ impl World {
         };
         self.plan_actions(id, Actions(actions.0 & !first));
         match first {
+            Actions::SUM => self.sum(id),
             Actions::PASS => self.pass(id),
             Actions::START => self.restart(id),
             Actions::DISK => self.disk(id),

@@ -12,6 +12,7 @@ impl World {
         self.last = "tick";
         self.trace.all(|| "tick".to_owned());
         self.engine.tick();
+        self.watch();
         self.pump();
     }
 
@@ -57,16 +58,22 @@ impl World {
     }
 
     fn carry_work(&mut self, work: Work) -> Result<(), Fault> {
-        let Work { kind, first, count } = work;
+        let Work {
+            kind,
+            mut first,
+            count,
+        } = work;
         let (side, does, preflush, fua) = match kind {
             WorkKind::Group | WorkKind::Head => (Side::Ssd, Kind::Write, true, true),
-            WorkKind::Marks => (Side::Ssd, Kind::Write, false, true),
+            WorkKind::Marks | WorkKind::Note => (Side::Ssd, Kind::Write, false, true),
             WorkKind::Pages => (Side::Ssd, Kind::Write, false, false),
             WorkKind::FlushSsd => (Side::Ssd, Kind::Flush, false, false),
             WorkKind::FlushDisk => (Side::Origin, Kind::Flush, false, false),
         };
         self.last = "work";
-        if does == Kind::Write {
+        if kind == WorkKind::Note {
+            first = self.place_of_note(first)?;
+        } else if does == Kind::Write {
             let geometry = self.engine.geometry();
             let region = match kind {
                 WorkKind::Group => geometry.journal,
@@ -104,6 +111,7 @@ impl World {
             WorkKind::Marks => "marks done",
             WorkKind::Pages => "pages done",
             WorkKind::Head => "head done",
+            WorkKind::Note => "note done",
         };
         if kind == WorkKind::FlushDisk {
             self.seen.disk_errors += u64::from(failed);

@@ -110,6 +110,7 @@ impl World {
         self.refused = None;
         (self.asked_for_work, self.asked_in_vain) = (false, 0);
         self.starting = None;
+        self.watching = super::watch::Watching::default();
         self.seen = Seen::default();
     }
 
@@ -265,6 +266,7 @@ impl World {
                 self.write_elsewhere(&words)?;
             }
         }
+        self.begin_watch(lost || self.written_elsewhere)?;
         self.start_up();
         self.last = "recovery";
         Ok(())

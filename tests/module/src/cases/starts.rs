@@ -138,8 +138,10 @@ fn warm(mode: &'static str) -> Result<()> {
 
 /// In write-back alone; for the other modes see sameness.rs.
 fn warm_after_flush() -> Result<()> {
-    let (rig, mut model) = Rig::new(roomy("writeback").cuttable())?;
+    let (rig, mut model) = Rig::formatted(roomy("writeback").cuttable())?;
     write_quarters(&rig, &mut model, 150, 1)?;
+    crate::rig::format(&mut model);
+    io::write(&io::direct(&rig.path()?)?, 0, &model[..4096])?;
     read_frames(&rig, 8)?;
     rig.quiet()?;
     io::direct(&rig.path()?)?.sync_all()?;

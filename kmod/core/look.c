@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Which places of the disk are watched, and learning what they hold.
+ *
+ * Invariants:
+ *   P1  A note says "sure" only if each writing use of the file system, by another
+ *       system, changes the place of one of its known traces.
+ *   P2  A place is learned from the disk only while no write to it is in flight or
+ *       unflushed, and none begins meanwhile.
+ *
+ * Threads: the engine's lock.
+ * Why strides of XFS's log: its superblock shows no use that was cut off. But each mount
+ * writes 2 MiB of the log behind its head, the last block that was written: so at least
+ * one stride. The mount of this cache's own user did so too, hence the stride that was
+ * written last may be 2 MiB behind the head; and after a crash the head may be earlier,
+ * for what was in flight.
+ */
+#include "watch_int.h"
+
+#define NEAR	4u	/* strides that are watched: from the one in front of the head on */
+
+static u64 stride_of(const struct td_places *p, u32 step)
+{
+	return p->log + ((u64)step << p->stride_shift);
+}
+
+/* The last stride within @first..@last, quarters. False: none. */
+static bool stride_in(const struct td_places *p, u64 first, u64 last, u32 *step)
+{
+	if (!p->steps || last < p->log)
+		return false;
+	*step = (u32)((last - p->log) >> p->stride_shift);
+	if (last - p->log >= (u64)p->steps << p->stride_shift)
+		*step = p->steps - 1;
+	return stride_of(p, *step) >= first;
+}
+
+static void add_trace(struct td_watch *w, u64 quarter)
+{
+	if (w->count == TD_TRACES_MAX || td_watch_trace(w, quarter))
+		return;
+	w->trace[w->count++] = (struct td_trace) {
+		.sums = { .quarter = quarter },
+	};
+}
+
+bool td_look_is_home(const struct td_watch *w, u64 quarter)
+{
+	for (u32 i = 0; i < w->places.count; i++)
+		if (w->places.quarter[i] == quarter)
+			return true;
+	return false;
+}
+
+static u32 step_behind(const struct td_places *p, u32 step)
+{
+	return step + 1 < p->steps ? step + 1 : 0;
+}
+
+/* The quarter of stride @i of the NEAR ones. */
+static u64 near_head(const struct td_watch *w, u32 i)
+{
+	u32 step = w->head > 1 ? w->head - 2 : w->places.steps - 1;
+
+	while (i--)
+		step = step_behind(&w->places, step);
+	return stride_of(&w->places, step);
+}
+
+static bool is_near_head(const struct td_watch *w, u64 quarter)
+{
+	for (u32 i = 0; w->head && i < NEAR; i++)
+		if (near_head(w, i) == quarter)
+			return true;
+	return false;
+}
+
+/* Stop watching what is neither a place nor near the head, nor being written. */
+static void drop_traces(struct td_watch *w)
+{
+	u32 kept = 0;
+
+	for (u32 i = 0; i < w->count; i++)
+		if (w->trace[i].writer || td_look_is_home(w, w->trace[i].sums.quarter) ||
+		    is_near_head(w, w->trace[i].sums.quarter))
+			w->trace[kept++] = w->trace[i];
+	w->count = kept;
+}
+
+/* The head is at @step: watch the strides around it. */
+static void follow_head(struct td_watch *w, u32 step)
+{
+	if (w->head == step + 1)
+		return;
+	w->head = step + 1;
+	drop_traces(w);
+	for (u32 i = 0; i < NEAR; i++)
+		add_trace(w, near_head(w, i));
+}
+
+void td_look_follow(struct td_engine *e, const struct td_req *r)
+{
+	u32 step;
+
+	if (stride_in(&e->watch.places, td_req_first(r), td_req_last(r), &step))
+		follow_head(&e->watch, step);
+}
+
+bool td_watch_wants_copy(const struct td_engine *e, u64 sector, u32 count)
+{
+	const struct td_watch *w = &e->watch;
+	u64 first = sector >> TD_QUARTER_SHIFT;
+	u64 last = (sector + count - 1) >> TD_QUARTER_SHIFT;
+	u32 step;
+
+	if (first > w->last)
+		return false;
+	for (u32 i = 0; i < w->count && i < TD_TRACES_MAX; i++)
+		if (first <= w->trace[i].sums.quarter &&
+		    w->trace[i].sums.quarter <= last)
+			return true;
+	return stride_in(&w->places, first, last, &step);
+}
+
+static bool is_known(const struct td_watch *w, u64 quarter)
+{
+	for (u32 i = 0; i < w->count; i++)
+		if (w->trace[i].sums.quarter == quarter)
+			return w->trace[i].known;
+	return false;
+}
+
+bool td_watch_sure(const struct td_watch *w)
+{
+	if (!td_places_known(&w->places) || w->look)
+		return false;
+	for (u32 i = 0; i < w->places.count; i++)
+		if (!is_known(w, w->places.quarter[i]))
+			return false;
+	if (!w->places.steps)
+		return true;
+	/* The last of the NEAR may be learned later: the head is one stride before it. */
+	for (u32 i = 0; i + 1 < NEAR; i++)
+		if (!w->head || !is_known(w, near_head(w, i)))
+			return false;
+	return true;
+}
+
+void td_look_doubt(struct td_engine *e)
+{
+	e->watch.look = true;
+	e->watch.looking = false;
+}
+
+bool td_watch_asks(const struct td_engine *e)
+{
+	const struct td_watch *w = &e->watch;
+
+	if (!td_active(e))
+		return false;
+	if (env_peek(w->look))
+		return true;
+	for (u32 i = 0; i < w->count; i++)
+		if (!w->trace[i].known && !w->trace[i].settling &&
+		    !w->trace[i].unreadable)
+			return true;
+	return false;
+}
+
+/* P2 */
+static bool is_quiet(const struct td_engine *e, u64 quarter)
+{
+	const struct td_ledger *l = &e->ledger;
+	u64 region = quarter << TD_QUARTER_SHIFT >> l->mark_shift;
+
+	return !l->cleanings && !l->cleanings_written &&
+	       (region >= l->nr_marks || !l->marks[region].inflight);
+}
+
+bool td_look_begin(struct td_engine *e)
+{
+	struct td_watch *w = &e->watch;
+
+	w->looking = w->look && td_active(e) && is_quiet(e, TD_HOME_FIRST) &&
+		     is_quiet(e, TD_HOME_BTRFS);
+	return w->looking;
+}
+
+/* Another file system, or the first that is found. */
+static void change_places(struct td_watch *w, const struct td_places *p)
+{
+	w->places = *p;
+	w->head = 0;
+	drop_traces(w);
+	w->last = TD_HOME_BTRFS;
+	for (u32 i = 0; i < p->count; i++) {
+		add_trace(w, p->quarter[i]);
+		if (p->quarter[i] > w->last)
+			w->last = p->quarter[i];
+	}
+	if (!p->steps)
+		return;
+	w->last = p->log + ((u64)(p->steps + 1) << p->stride_shift);
+	if (w->old_head && w->old_head <= p->steps && w->old_mark == p->mark)
+		follow_head(w, w->old_head - 1);
+}
+
+bool td_look_end(struct td_engine *e, const struct td_places *p)
+{
+	struct td_watch *w = &e->watch;
+
+	if (!w->looking)
+		return false;
+	w->looking = w->look = false;
+	if (p->format != w->places.format || p->mark != w->places.mark)
+		change_places(w, p);
+	w->old_head = 0;
+	td_watch_want(e);
+	return true;
+}
+
+bool td_learn_begin(struct td_engine *e, u64 *quarter)
+{
+	const struct td_ledger *l = &e->ledger;
+	struct td_watch *w = &e->watch;
+
+	for (u32 i = 0; i < w->count; i++) {
+		struct td_trace *t = &w->trace[i];
+
+		if (t->known || t->settling || t->writer || t->learning ||
+		    t->unreadable || l->flush_on || !is_quiet(e, t->sums.quarter))
+			continue;
+		if (l->disk_unflushed) {
+			td_flush_want(e);
+			return false;
+		}
+		t->learning = true;
+		*quarter = t->sums.quarter;
+		return true;
+	}
+	return false;
+}
+
+void td_learn_end(struct td_engine *e, u64 quarter, const u32 *sums)
+{
+	struct td_trace *t = td_watch_trace(&e->watch, quarter);
+
+	if (!t || !t->learning)
+		return;
+	t->learning = false;
+	t->unreadable = !sums;
+	if (!sums)
+		return;
+	memcpy(t->sums.was, sums, sizeof(t->sums.was));
+	memcpy(t->sums.will, sums, sizeof(t->sums.will));
+	t->known = true;
+	td_watch_note(e, t);
+}
+
+void td_watch_resume(struct td_engine *e, const struct td_samples *s, bool same)
+{
+	struct td_watch *w = &e->watch;
+
+	w->begun = s->sequence;
+	w->done = s->sequence;
+	w->old_mark = s->mark;
+	w->old_head = same ? s->head : 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Between watch.c and look.c. Lock held in all of them. */
+#ifndef TANDEM_WATCH_INT_H
+#define TANDEM_WATCH_INT_H
+
+#include "ledger_int.h"
+
+/* First and last quarter of the disk that @r writes. */
+static inline u64 td_req_first(const struct td_req *r)
+{
+	return r->span_sector >> TD_QUARTER_SHIFT;
+}
+
+static inline u64 td_req_last(const struct td_req *r)
+{
+	return (r->span_sector + r->span_count - 1) >> TD_QUARTER_SHIFT;
+}
+
+/* watch.c */
+/* NULL: @quarter is not watched. */
+struct td_trace *td_watch_trace(struct td_watch *w, u64 quarter);
+/* A note is to be written; it will have the change of @t. */
+void td_watch_want(struct td_engine *e);
+void td_watch_note(struct td_engine *e, struct td_trace *t);
+
+/* look.c */
+/* @r will write the disk: if it writes the log, watch what lies behind. */
+void td_look_follow(struct td_engine *e, const struct td_req *r);
+/* Must the trace of @quarter be known, as it is one of the file system's own places? */
+bool td_look_is_home(const struct td_watch *w, u64 quarter);
+/* Look at the homes again: the file system there may be another one now. */
+void td_look_doubt(struct td_engine *e);
+
+#endif

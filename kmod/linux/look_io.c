@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Looking at the disk for core: which file system is there, and what its watched places
+ * hold (core/watch.h).
+ *
+ * Invariant: one thread looks at a time: preresume, before the work can run; or the work.
+ * Threads: preresume; a work of frozen_wq, which the clock queues. Both sleep.
+ */
+#include <linux/blkdev.h>
+
+#include "identity_io.h"
+
+#define QUARTER_BYTES	(TD_QUARTER_SECTORS << SECTOR_SHIFT)
+
+/* Read quarter @quarter of the disk into @to. */
+static bool read_quarter(struct tandem *t, u64 quarter, void *to)
+{
+	struct bio_vec vec;
+	struct bio bio;
+	bool ok;
+
+	bio_init(&bio, t->origin->bdev, &vec, 1,
+		 REQ_OP_READ | REQ_META | REQ_FAILFAST_DEV);
+	bio.bi_iter.bi_sector = quarter << TD_QUARTER_SHIFT;
+	__bio_add_page(&bio, virt_to_page(to), QUARTER_BYTES,
+		       offset_in_page(to));
+	ok = !submit_bio_wait(&bio);
+	bio_uninit(&bio);
+	return ok;
+}
+
+static void look_at_homes(struct tandem *t)
+{
+	u64 quarters = t->super.origin_sectors >> TD_QUARTER_SHIFT;
+	u8 *first = t->look_buffer;
+	u8 *btrfs = first + QUARTER_BYTES;
+	struct td_places places;
+	unsigned long flags;
+	bool looks;
+
+	flags = tandem_lock(t);
+	looks = td_look_begin(&t->engine);
+	tandem_unlock(t, flags);
+	if (!looks)
+		return;
+	if (!read_quarter(t, TD_HOME_FIRST, first))
+		first = NULL;
+	if (quarters <= TD_HOME_BTRFS || !read_quarter(t, TD_HOME_BTRFS, btrfs))
+		btrfs = NULL;
+	td_places_find(&places, first, btrfs, quarters);
+	flags = tandem_lock(t);
+	td_look_end(&t->engine, &places);
+	tandem_unlock(t, flags);
+}
+
+/* False: nothing can be learned now. */
+static bool learn_place(struct tandem *t)
+{
+	u32 sums[TD_QUARTER_SECTORS];
+	unsigned long flags;
+	u64 quarter;
+	bool learns, ok;
+
+	flags = tandem_lock(t);
+	learns = td_learn_begin(&t->engine, &quarter);
+	tandem_unlock(t, flags);
+	if (!learns)
+		return false;
+	ok = read_quarter(t, quarter, t->look_buffer);
+	if (ok)
+		td_sums_of(t->look_buffer, sums);
+	flags = tandem_lock(t);
+	td_learn_end(&t->engine, quarter, ok ? sums : NULL);
+	tandem_unlock(t, flags);
+	/* A place that cannot be read is tried again at the clock's next turn. */
+	return ok;
+}
+
+void tandem_look(struct tandem *t)
+{
+	look_at_homes(t);
+	while (learn_place(t))
+		cond_resched();
+}
+
+static void look_work(struct work_struct *work)
+{
+	struct tandem *t = container_of(work, struct tandem, look);
+	struct td_list woken;
+
+	tandem_look(t);
+	td_list_init(&woken);
+	tandem_carry_on(t, &woken);
+	tandem_freeze_watch(t);
+}
+
+int tandem_look_alloc(struct tandem *t)
+{
+	t->look_buffer = kmalloc(2 * QUARTER_BYTES, GFP_KERNEL);
+	return t->look_buffer ? 0 : -ENOMEM;
+}
+
+void tandem_look_init(struct tandem *t)
+{
+	INIT_WORK(&t->look, look_work);
+}
+
+void tandem_look_free(struct tandem *t)
+{
+	kfree(t->look_buffer);
+}
