@@ -24,9 +24,7 @@ fn cold_start(reason: u64) -> Option<String> {
         1 => gettext("The hard disk was changed without the cache"),
         3 => gettext("The hard disk was unplugged while the cache was in use"),
         4 => gettext("With exFAT, FAT and NTFS, changes made elsewhere cannot be noticed"),
-        _ => gettext(
-            "The cache was not stopped properly, so the hard disk may have changed since then",
-        ),
+        _ => gettext("Nothing shows that the hard disk is unchanged since the cache was last used"),
     })
 }
 
@@ -206,7 +204,7 @@ mod tests {
         assert_eq!(first(0).title, "Added");
         for (reason, words) in [
             (1, "was changed"),
-            (2, "not stopped properly"),
+            (2, "Nothing shows"),
             (3, "unplugged"),
             (4, "exFAT"),
         ] {

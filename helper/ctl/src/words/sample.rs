@@ -93,7 +93,7 @@ fn cold_start(reason: u64) -> Option<String> {
         1 => "the disk was changed without the cache",
         3 => "the disk was unplugged while the cache was in use",
         4 => "with exFAT, FAT and NTFS, changes made elsewhere cannot be noticed",
-        _ => "the cache was not stopped in order, so the disk may have changed since then",
+        _ => "nothing shows that the disk is unchanged since the cache was last used",
     };
     Some(format!("Started empty: {why}"))
 }
@@ -181,7 +181,7 @@ mod tests {
         sample.events.push(event("cold_start", 2));
         assert_eq!(
             counters(&sample)[0],
-            "Started empty: the cache was not stopped in order, so the disk may have changed since then"
+            "Started empty: nothing shows that the disk is unchanged since the cache was last used"
         );
     }
 }
