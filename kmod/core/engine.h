@@ -219,12 +219,20 @@ struct td_engine {
 	struct env_atomic64 suspects[TD_SUSPECTS];	/* retire.c */
 	struct td_watch watch;
 	struct td_heat heat;		/* of the disk, by writes that succeeded */
+	struct td_heat read_heat;	/* by what td_heat_look() finds */
+	u32 heat_slot;			/* where td_heat_look() goes on */
 	struct td_link urgent;		/* writes that wait for a cleaning: td_req.gate */
 	u64 urgent_round;		/* number of the look at them, from 1 on */
 	u64 clean_frame;		/* where cleaning goes on, in disk order */
 	u64 clean_left;			/* frames left of a round begun, or 0 */
 	bool clean_unrecorded;		/* the round met unrecorded dirty quarters */
 };
+
+/*
+ * Look at @slots slots for copies that are read often. Hits count nothing more for it:
+ * the policy's count of hits is looked at. Lock held, any context.
+ */
+void td_heat_look(struct td_engine *e, u32 slots);
 
 /* How many buckets suit @l: a power of two, at most 1024. */
 u32 td_engine_buckets(const struct td_layout *l);

@@ -25,6 +25,8 @@
  */
 #include "ledger_int.h"
 
+#define LOOKS	256u	/* slots that each tick looks at, with interrupts off */
+
 u64 td_flush_want(struct td_engine *e)
 {
 	e->ledger.flush_wanted = true;
@@ -246,4 +248,5 @@ void td_tick(struct td_engine *e)
 	if (l->changed || l->ssd_unflushed)
 		td_ledger_want_sweep(e);
 	td_marks_tick(e);
+	td_heat_look(e, LOOKS);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Which quarters of the disk are written most often.
+ * Which quarters of the disk are written most often, and read most often.
  *
  * Invariant: none that data depends on.
  * Threads: the engine's lock.
@@ -12,14 +12,10 @@
  * the lowest count and inherits that count. So no quarter that gets more than
  * 1/TD_HOT_MAX of all writes is missed.
  */
-void td_heat_wrote(struct td_heat *h, u64 sector, u32 count)
+static void add(struct td_heat *h, u64 quarter, u32 by)
 {
-	u64 quarter = (sector + TD_QUARTER_SECTORS - 1) >> TD_QUARTER_SHIFT;
 	u32 least = 0;
 
-	/* The first whole quarter stands for all of a large write. */
-	if (quarter << TD_QUARTER_SHIFT >= sector + count)
-		quarter = sector >> TD_QUARTER_SHIFT;
 	for (u32 i = 0; i < TD_HOT_MAX; i++) {
 		if (h->count[i] && h->quarter[i] == quarter) {
 			if (h->count[i] != (u32)-1)
@@ -30,8 +26,37 @@ void td_heat_wrote(struct td_heat *h, u64 sector, u32 count)
 			least = i;
 	}
 	h->quarter[least] = quarter;
-	if (h->count[least] != (u32)-1)
-		h->count[least]++;
+	if (h->count[least] <= (u32)-1 - by)
+		h->count[least] += by;
+}
+
+void td_heat_add(struct td_heat *h, u64 quarter)
+{
+	add(h, quarter, 1);
+}
+
+/* The first whole quarter stands for all of a large write. */
+void td_heat_wrote(struct td_heat *h, u64 sector, u32 count)
+{
+	u64 quarter = (sector + TD_QUARTER_SECTORS - 1) >> TD_QUARTER_SHIFT;
+
+	if (quarter << TD_QUARTER_SHIFT >= sector + count)
+		quarter = sector >> TD_QUARTER_SHIFT;
+	add(h, quarter, 1);
+}
+
+/* Half of the counts of before, so that what is hot now gets into the list. */
+void td_heat_resume(struct td_heat *written, struct td_heat *read,
+		    const struct td_samples *s)
+{
+	for (u32 i = 0; i < s->count; i++) {
+		u32 heat = s->sample[i].heat;
+
+		if (heat)
+			add(heat & TD_HEAT_READ ? read : written,
+			    s->sample[i].quarter,
+			    ((heat & ~TD_HEAT_READ) + 1) / 2);
+	}
 }
 
 void td_heat_discarded(struct td_heat *h, u64 sector, u32 count)

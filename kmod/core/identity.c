@@ -23,8 +23,8 @@
 
 struct disk_sample {
 	__le64 quarter;
-	__le32 crc;
-	__le32 zero;
+	__le32 crc;		/* 0 if running */
+	__le32 heat;
 };
 
 struct disk_trace {
@@ -79,10 +79,11 @@ void td_samples_encode(const struct td_samples *s, const u8 *uuid, u32 copy,
 	d->state = cpu_to_le32(s->stopped ? STATE_STOPPED : STATE_RUNNING);
 	d->sequence = cpu_to_le64(s->sequence);
 	d->copy = cpu_to_le32(copy);
-	d->count = cpu_to_le32(s->stopped ? s->count : 0);
-	for (u32 i = 0; s->stopped && i < s->count; i++) {
+	d->count = cpu_to_le32(s->count);
+	for (u32 i = 0; i < s->count; i++) {
 		d->sample[i].quarter = cpu_to_le64(s->sample[i].quarter);
-		d->sample[i].crc = cpu_to_le32(s->sample[i].crc);
+		d->sample[i].crc = cpu_to_le32(s->stopped ? s->sample[i].crc : 0);
+		d->sample[i].heat = cpu_to_le32(s->sample[i].heat);
 	}
 	d->flags = cpu_to_le32(s->sure ? FLAG_SURE : 0);
 	d->traces = cpu_to_le32(s->traces);
@@ -135,11 +136,13 @@ bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
 	s->sequence = le64_to_cpu(d->sequence);
 	s->stopped = state == STATE_STOPPED;
 	s->count = le32_to_cpu(d->count);
-	if (s->count > (s->stopped ? TD_SAMPLES_MAX : 0))
+	if (s->count > TD_SAMPLES_MAX)
 		return false;
 	for (u32 i = 0; i < s->count; i++) {
 		s->sample[i].quarter = le64_to_cpu(d->sample[i].quarter);
 		s->sample[i].crc = le32_to_cpu(d->sample[i].crc);
+		s->sample[i].heat = le32_to_cpu(d->sample[i].heat);
+		s->sample[i].unknown = !s->stopped;
 		if (s->sample[i].quarter >= quarters)
 			return false;
 	}
@@ -191,17 +194,33 @@ static void add_fixed(struct td_samples *s, u64 origin_sectors, bool unknown)
 			add_sample(s, fixed[i], unknown);
 }
 
-void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
-		     struct td_samples *s)
+static void add_hot(struct td_samples *s, const struct td_heat *heat, u32 kind,
+		    u64 quarters)
 {
+	for (u32 i = 0; i < TD_HOT_MAX; i++) {
+		u32 before = s->count;
+
+		if (!heat->count[i] || heat->quarter[i] >= quarters)
+			continue;
+		add_sample(s, heat->quarter[i], false);
+		if (s->count > before)
+			s->sample[before].heat = kind |
+						 (heat->count[i] & ~TD_HEAT_READ);
+	}
+}
+
+void td_samples_pick(const struct td_heat *written, const struct td_heat *read,
+		     u64 origin_sectors, struct td_samples *s)
+{
+	u64 quarters = origin_sectors >> TD_QUARTER_SHIFT;
+
 	s->count = 0;
 	s->traces = 0;
 	s->sure = false;
 	add_fixed(s, origin_sectors, false);
-	for (u32 i = 0; i < TD_HOT_MAX; i++)
-		if (heat->count[i] &&
-		    heat->quarter[i] < origin_sectors >> TD_QUARTER_SHIFT)
-			add_sample(s, heat->quarter[i], false);
+	add_hot(s, written, 0, quarters);
+	if (read)
+		add_hot(s, read, TD_HEAT_READ, quarters);
 }
 
 void td_samples_at_start(struct td_samples *s, u64 origin_sectors)
@@ -209,7 +228,6 @@ void td_samples_at_start(struct td_samples *s, u64 origin_sectors)
 	const u64 boot[] = { TD_HOME_FIRST, TD_HOME_BTRFS, FIRST_MIB };
 
 	if (!s->stopped) {
-		s->count = 0;
 		add_fixed(s, origin_sectors, true);
 		return;
 	}

@@ -29,12 +29,12 @@
 #define TD_SAMPLES_BYTES	4096u	/* one copy */
 /* Byte offset on the SSD of copy @copy: behind that of the superblock. */
 #define TD_SAMPLES_OFFSET(copy)	(TD_SUPER_OFFSET(copy) + TD_SUPER_BYTES)
-#define TD_SAMPLES_MAX		64u
+#define TD_SAMPLES_MAX		96u
 #define TD_HOT_MAX		48u
 #define TD_TRACES_MAX		8u
 #define TD_PROBES_MAX		(TD_SAMPLES_MAX + TD_TRACES_MAX)
 
-/* Quarters that are written often; a count may be too high (identity.c). */
+/* Quarters that are written often, or read often; a count may be too high (heat.c). */
 struct td_heat {
 	u64 quarter[TD_HOT_MAX];
 	u32 count[TD_HOT_MAX];	/* 0: unused */
@@ -43,8 +43,11 @@ struct td_heat {
 struct td_sample {
 	u64 quarter;		/* of the disk, whole */
 	u32 crc;
+	u32 heat;		/* TD_HEAT_READ, and a count; 0: it was not hot */
 	bool unknown;		/* @crc is not known: the quarter is read only */
 };
+
+#define TD_HEAT_READ	(1u << 31)
 
 /* The content of a place that each use changes (watch.h), by checksums of its sectors. */
 struct td_trace_sums {
@@ -55,7 +58,7 @@ struct td_trace_sums {
 
 struct td_samples {
 	u64 sequence;		/* of two sound copies the higher one counts */
-	bool stopped;		/* else RUNNING: no sample has a checksum */
+	bool stopped;		/* else RUNNING: all samples are unknown */
 	bool sure;		/* each use of the disk changes a place of the traces */
 	u32 count;
 	u32 traces;
@@ -73,12 +76,15 @@ bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
 /* The newer sound copy; if none is, RUNNING with sequence 0. */
 void td_samples_choose(const void *first, const void *second,
 		       const struct td_super *sb, struct td_samples *s);
-/* Choose the quarters to sample at a stop, without checksums yet. Lock held. */
-void td_samples_pick(const struct td_heat *heat, u64 origin_sectors,
-		     struct td_samples *s);
+/*
+ * Choose the quarters to sample, without checksums yet: fixed ones, and those that were
+ * written most, and read most (@read may be NULL). Lock held.
+ */
+void td_samples_pick(const struct td_heat *written, const struct td_heat *read,
+		     u64 origin_sectors, struct td_samples *s);
 /*
  * Complete @s, as chosen at a start. Stopped: the places of boot sectors are read too.
- * Not stopped: the fixed quarters, whose checksums are unknown yet.
+ * Not stopped: the fixed quarters.
  */
 void td_samples_at_start(struct td_samples *s, u64 origin_sectors);
 /* Checksum of a sector, of TD_SECTOR_BYTES; of all sectors of a quarter. */
@@ -141,6 +147,11 @@ enum td_start {
  */
 enum td_start td_start_judge(const struct td_past *past);
 
+/* heat.c; lock held. A quarter was written, or found to be read. */
+void td_heat_add(struct td_heat *h, u64 quarter);
+/* The life before has left @s: its hot quarters are the first ones of this life. */
+void td_heat_resume(struct td_heat *written, struct td_heat *read,
+		    const struct td_samples *s);
 /* @count sectors from @sector of the disk were written. Lock held. */
 void td_heat_wrote(struct td_heat *h, u64 sector, u32 count);
 /* These sectors were discarded: reads of them may return anything. Lock held. */

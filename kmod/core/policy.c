@@ -151,3 +151,19 @@ u32 td_policy_victim(struct td_engine *e, u64 frame, u32 near, bool known,
 		way = regular_victim(e, s, frame, near);
 	return way;
 }
+
+void td_heat_look(struct td_engine *e, u32 slots)
+{
+	for (; slots; slots--) {
+		u64 v = td_word_load(&e->words[e->heat_slot]);
+		unsigned int clean = td_word_valid(v) & ~td_word_dirty(v);
+
+		if (++e->heat_slot == e->layout.slots)
+			e->heat_slot = 0;
+		if (!clean || (v & TD_W_RECENCY) < TRIAL_HITS)
+			continue;
+		td_heat_add(&e->read_heat, td_word_tag(v) *
+			    (TD_FRAME_SECTORS / TD_QUARTER_SECTORS) +
+			    env_first_bit(clean));
+	}
+}

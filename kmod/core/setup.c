@@ -69,6 +69,8 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 	for (u32 i = 0; i < TD_SUSPECTS; i++)
 		env_store(&e->suspects[i], 0);
 	memset(&e->heat, 0, sizeof(e->heat));
+	memset(&e->read_heat, 0, sizeof(e->read_heat));
+	e->heat_slot = 0;
 	td_ledger_init(e, sb);
 	td_watch_init(&e->watch);
 }

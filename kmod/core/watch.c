@@ -254,7 +254,8 @@ bool td_notes_next(struct td_engine *e, struct td_work *work)
 	w->on = true;
 	copy = (u32)++w->begun & 1;
 	w->note.stopped = false;
-	w->note.count = 0;
+	td_samples_pick(&e->heat, &e->read_heat, e->layout.origin_sectors,
+			&w->note);
 	w->note.sequence = w->begun;
 	td_watch_fill(e, &w->note);
 	td_samples_encode(&w->note, e->ledger.super.uuid, copy, w->buffer);

@@ -17,6 +17,8 @@
 #include "job.h"
 
 #define QUARTER_BYTES	(TD_QUARTER_SECTORS << SECTOR_SHIFT)
+#define LOOKS		256u	/* slots, with interrupts off */
+#define LOOKS_AT_STOP	65536u
 
 /* One read of the disk for each sample. */
 struct tandem_probe {
@@ -165,6 +167,9 @@ enum td_start tandem_identity_judge(struct tandem *t, bool left)
 
 	read_notes(t);
 	past.stopped = t->samples->stopped;
+	if (!t->live)
+		td_heat_resume(&t->engine.heat, &t->engine.read_heat,
+			       t->samples);
 	td_samples_at_start(t->samples, t->super.origin_sectors);
 	if (!past.stopped)
 		know_copies(t);
@@ -201,20 +206,43 @@ static int write_copies(struct tandem *t)
 	return r;
 }
 
+static void pick_samples(struct tandem *t)
+{
+	unsigned long flags = tandem_lock(t);
+
+	td_samples_pick(&t->engine.heat, &t->engine.read_heat,
+			t->super.origin_sectors, t->samples);
+	tandem_unlock(t, flags);
+}
+
 int tandem_identity_running(struct tandem *t)
 {
 	t->samples->stopped = false;
-	t->samples->count = 0;
+	pick_samples(t);
 	return write_copies(t);
+}
+
+/* Copies that were read since the last tick. */
+static void look_for_heat(struct tandem *t)
+{
+	u32 left;
+
+	for (left = min(t->engine.layout.slots, LOOKS_AT_STOP); left;
+	     left -= min(left, LOOKS)) {
+		unsigned long flags = tandem_lock(t);
+
+		td_heat_look(&t->engine, min(left, LOOKS));
+		tandem_unlock(t, flags);
+		cond_resched();
+	}
 }
 
 void tandem_identity_stopped(struct tandem *t)
 {
-	unsigned long flags = tandem_lock(t);
 	struct td_probe p;
 
-	td_samples_pick(&t->engine.heat, t->super.origin_sectors, t->samples);
-	tandem_unlock(t, flags);
+	look_for_heat(t);
+	pick_samples(t);
 	if (probe_disk(t, false, &p) != TD_DISK_SAME || !t->samples->count)
 		return;
 	/* Another medium is in the drive: the samples are not of this cache's disk. */

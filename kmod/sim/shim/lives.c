@@ -284,7 +284,7 @@ static bool stop_life(struct world *x)
 	if (clean && !(x->super.incompat & TD_SUPER_CLEAN) &&
 	    !set_flags(x, x->super.incompat | TD_SUPER_CLEAN))
 		return false;
-	td_samples_pick(&x->heat, x->super.origin_sectors, &x->samples);
+	td_samples_pick(&x->heat, NULL, x->super.origin_sectors, &x->samples);
 	p = lives_probe(x, &x->samples, false);
 	td_probe_end(&p);
 	if (!write_samples(x, true))

@@ -104,7 +104,8 @@ void tdu_samples_pick(const struct tdu_engine *engine,
 {
 	static const struct td_heat cold;
 
-	td_samples_pick(engine ? tdu_heat(engine) : &cold, g->origin_sectors, s);
+	td_samples_pick(engine ? tdu_heat(engine) : &cold, NULL,
+			g->origin_sectors, s);
 }
 
 u32 tdu_samples_probe(struct td_samples *s, bool compares, tdu_quarter_fn read,

@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	16
+#define TDU_API_VERSION	17
 
 struct tdu_engine;
 

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 /// `TDU_API_VERSION`
 #[cfg(feature = "load")]
-pub const API_VERSION: u32 = 16;
+pub const API_VERSION: u32 = 17;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -96,11 +96,12 @@ impl Default for Retired {
 pub struct Sample {
     quarter: u64,
     crc: u32,
+    heat: u32,
     unknown: bool,
 }
 
 /// `TD_SAMPLES_MAX`
-const SAMPLES_MAX: usize = 64;
+const SAMPLES_MAX: usize = 96;
 
 /// `TD_TRACES_MAX`
 pub(crate) const TRACES_MAX: usize = 8;
