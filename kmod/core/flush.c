@@ -25,6 +25,7 @@
  */
 #include "ledger_int.h"
 
+#define NOTE_TICKS	64	/* a note for the list of what is hot; a power of two */
 #define LOOKS	256u	/* slots that each tick looks at, with interrupts off */
 
 u64 td_flush_want(struct td_engine *e)
@@ -249,4 +250,7 @@ void td_tick(struct td_engine *e)
 		td_ledger_want_sweep(e);
 	td_marks_tick(e);
 	td_heat_look(e, LOOKS);
+	/* What is hot changes slowly. */
+	if (l->tick % NOTE_TICKS == 0)
+		td_watch_want(e);
 }

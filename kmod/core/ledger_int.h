@@ -104,6 +104,8 @@ void td_checkpoint_done(struct td_engine *e, const struct td_work *w);
 bool td_watch_gate(struct td_engine *e, struct td_req *r, u32 *actions);
 /* @r ends. */
 void td_watch_leave(struct td_engine *e, const struct td_req *r);
+/* A note is to be written. */
+void td_watch_want(struct td_engine *e);
 bool td_notes_next(struct td_engine *e, struct td_work *w);
 void td_notes_done(struct td_engine *e, struct td_list *woken);
 /* The disk was flushed. */

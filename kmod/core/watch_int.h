@@ -19,8 +19,7 @@ static inline u64 td_req_last(const struct td_req *r)
 /* watch.c */
 /* NULL: @quarter is not watched. */
 struct td_trace *td_watch_trace(struct td_watch *w, u64 quarter);
-/* A note is to be written; it will have the change of @t. */
-void td_watch_want(struct td_engine *e);
+/* A note is to be written that has the change of @t. */
 void td_watch_note(struct td_engine *e, struct td_trace *t);
 
 /* look.c */

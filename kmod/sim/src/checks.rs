@@ -20,6 +20,7 @@ struct Table {
     torn: unsafe extern "C" fn(u64) -> u64,
     identity: unsafe extern "C" fn(u64) -> u64,
     lives: unsafe extern "C" fn(u64) -> u64,
+    places: unsafe extern "C" fn(u64) -> u64,
     full_new: unsafe extern "C" fn(*const Geometry) -> *mut RawFull,
     full_read: unsafe extern "C" fn(*const RawFull, u64, u32, *mut u8),
     full_free: unsafe extern "C" fn(*mut RawFull),
@@ -93,6 +94,12 @@ impl Checks {
     pub fn lives(&self, seed: u64) -> u64 {
         // SAFETY: as above.
         unsafe { (self.table().lives)(seed) }
+    }
+
+    /// Superblocks of file systems; returns how many were known.
+    pub fn places(&self, seed: u64) -> u64 {
+        // SAFETY: as above.
+        unsafe { (self.table().places)(seed) }
     }
 
     /// Names of the scenarios of the explorer.

@@ -43,6 +43,13 @@ fn a_changed_disk_is_seen() {
     }
 }
 
+// promise 21, 27: engine/format::superblocks_of_file_systems_name_places_within_the_disk
+#[test]
+fn superblocks_of_file_systems_name_places_within_the_disk() {
+    let known = sum(20, Checks::places);
+    assert!(known > 10_000, "only {known} are known");
+}
+
 // promise 10, 21: engine/format::a_cut_superblock_is_right_and_an_exchanged_disk_is_seen
 #[test]
 fn a_cut_superblock_is_right_and_an_exchanged_disk_is_seen() {

@@ -62,6 +62,10 @@ pub const CASES: &[Entry] = &[
         watched_is_written,
     ),
     (
+        "sameness: what is read most is compared after a cut",
+        read_most,
+    ),
+    (
         "sameness: another file system is made through the cache",
         made_anew,
     ),
@@ -257,6 +261,32 @@ fn watched_is_written() -> Result<()> {
             },
             "{mode}: {notes} notes"
         );
+    }
+    Ok(())
+}
+
+/// The content is none that is known, so dirty data counts if no quarter that is compared differs.
+fn read_most() -> Result<()> {
+    for place in [UNSAMPLED, 6 * MIB] {
+        let (mut rig, mut model) = Rig::new(config("writeback").cuttable())?;
+        fill(&rig, 8)?;
+        for _ in 0..4 {
+            io::read(&io::direct(&rig.path()?)?, UNSAMPLED as u64, 16384)?;
+        }
+        rig.detach()?;
+        rig.attach(false)?;
+        dirty(&rig, &mut model, 20 * MIB)?;
+        let mut cut = rig.cut()?;
+        change(&cut, &mut model, place, 7)?;
+        let started = cut.attach(false);
+        if place == UNSAMPLED {
+            let error = started.err().context("the change was not seen")?;
+            ensure!(is_errno(&error, Errno::STALE), "{error:#}");
+            continue;
+        }
+        started?;
+        is_cold(&cut.status()?, UNPROVEN)?;
+        cut.equals(&model)?;
     }
     Ok(())
 }
