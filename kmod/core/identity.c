@@ -149,18 +149,23 @@ bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
 	return parse_traces(d, quarters, s);
 }
 
+static u64 sequence_of(const void *block)
+{
+	return le64_to_cpu(((const struct disk_samples *)block)->sequence);
+}
+
 void td_samples_choose(const void *first, const void *second,
 		       const struct td_super *sb, struct td_samples *s)
 {
-	struct td_samples other;
-	bool a = td_samples_parse(first, sb->uuid, 0, sb->origin_sectors, s);
-	bool b = td_samples_parse(second, sb->uuid, 1, sb->origin_sectors,
-				  &other);
+	const void *const blocks[] = { first, second };
+	/* The newer one, if it is sound; else the other one. */
+	u32 newer = sequence_of(second) > sequence_of(first);
 
-	if (b && (!a || other.sequence > s->sequence))
-		*s = other;
-	else if (!a)
-		memset(s, 0, sizeof(*s));
+	for (u32 i = 0; i < 2; i++)
+		if (td_samples_parse(blocks[newer ^ i], sb->uuid, newer ^ i,
+				     sb->origin_sectors, s))
+			return;
+	memset(s, 0, sizeof(*s));
 }
 
 static void add_sample(struct td_samples *s, u64 quarter, bool unknown)

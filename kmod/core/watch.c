@@ -252,7 +252,8 @@ bool td_notes_next(struct td_engine *e, struct td_work *work)
 	if (w->on || !w->wanted)
 		return false;
 	w->on = true;
-	copy = (u32)++w->begun & 1;
+	w->begun++;
+	copy = (u32)w->begun & 1;
 	w->note.stopped = false;
 	td_samples_pick(&e->heat, &e->read_heat, e->layout.origin_sectors,
 			&w->note);
