@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
 
 use super::Entry;
 use crate::checked::{Load, Parts, Recorder};
@@ -29,6 +30,8 @@ pub const CASES: &[Entry] = &[
 /// An emulated machine under load takes its time.
 const LIMIT: Duration = Duration::from_secs(60);
 const NAME: &str = "pulled";
+/// Bytes of a frame.
+const FRAME: usize = 16384;
 
 fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let end = Instant::now() + LIMIT;
@@ -114,6 +117,23 @@ impl Machine {
             let status = self.status()?;
             Ok((status.state == state && status.reason == reason).then_some(()))
         })
+    }
+
+    /// Reads a part of the disk that the load does not write, and has the copies recorded, as each suspend does. A start
+    /// after a loss of the disk drops copies in regions that were written, whatever it knows about the disk.
+    fn record_copies(&self) -> Result<()> {
+        let record = || {
+            let file = io::direct(self.device.path())?;
+            let mut offsets: Vec<usize> = (32 * MIB..34 * MIB).step_by(FRAME).collect();
+            Rng::with_seed(1).shuffle(&mut offsets);
+            for offset in offsets {
+                io::read(&file, offset as u64, FRAME)?;
+            }
+            self.device.suspend()?;
+            self.device.resume()?;
+            Ok(false)
+        };
+        self.load.held(self.device.path(), record).map(drop)
     }
 
     /// Loads a table with the disks by the names that they have now.
@@ -204,6 +224,7 @@ fn ssd(mode: &'static str) -> Result<()> {
 
 fn disk(mode: &'static str) -> Result<()> {
     let machine = Machine::new(mode)?;
+    machine.record_copies()?;
     pull("disk")?;
     until("no request failed", || {
         Ok((machine.load.failed() > 0).then_some(()))
