@@ -44,7 +44,7 @@ impl Scene {
                 map.map(|map| map.pair.dm_uuid()).unwrap_or_default()
             }
             Some((below, _)) => format!("CRYPT-LUKS2-{below}"),
-            None => block.drive.clone(),
+            None => format!("/{}", block.drive),
         };
         let part_uuid = match &block.whole {
             Some(_) => {

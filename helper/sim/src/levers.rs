@@ -119,7 +119,7 @@ impl Simulation {
                 );
             }
             for map in s.maps.values_mut() {
-                if map.pair.ssd.hardware == drive {
+                if map.pair.ssd.hardware == format!("/{drive}") {
                     map.lose_ssd();
                 }
             }
@@ -210,6 +210,7 @@ impl Simulation {
                     target: entry.to_owned(),
                     spec: name.to_owned(),
                     at_start: true,
+                    early: false,
                 });
             }
         });

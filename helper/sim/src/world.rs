@@ -73,6 +73,7 @@ impl Block {
                 target: mount.point.clone(),
                 spec: spec.clone(),
                 at_start: true,
+                early: false,
             }),
             Mounter::Udisks(_) | Mounter::Other => None,
         };

@@ -37,7 +37,7 @@ pub(crate) fn device(name: &str, size: u64) -> Device {
             text,
             diskseq: 1,
             boot: "boot".into(),
-            hardware: format!("serial-of-{}", &name[..3]),
+            hardware: format!("/serial-of-{}", &name[..3]),
             start: 0,
             part_uuid: String::new(),
             names: Vec::new(),
@@ -77,6 +77,7 @@ pub(crate) fn entry(target: &str, spec: &str) -> StartEntry {
         target: target.into(),
         spec: spec.into(),
         at_start: true,
+        early: false,
     }
 }
 

@@ -143,7 +143,7 @@ fn parts_of_the_system_are_refused() {
 fn a_device_that_cannot_be_told_from_another_is_refused() {
     let twin = |s: &mut Scene| {
         let mut twin = device("sdc", 200 * GIB);
-        twin.ident.hardware = "serial-of-sdb".into();
+        twin.ident.hardware = "/serial-of-sdb".into();
         s.facts.devices.push(twin);
     };
     refuses(Kind::Indistinguishable, "sdb", twin);
@@ -328,6 +328,13 @@ fn mounts_that_cannot_be_made_again_are_refused() {
             "root=/dev/sda1",
             "root=UUID=5eed",
         ),
+        (
+            StartTable::MountUnit,
+            Kind::UnitNamesDevice,
+            "/run/systemd/generator.late/home.mount",
+            "/dev/sda1",
+            "/dev/sda1",
+        ),
     ] {
         let scene = Scene::new().with(|s| {
             s.at("sda1").content_uuid = "5eed".into();
@@ -341,6 +348,13 @@ fn mounts_that_cannot_be_made_again_are_refused() {
         assert_eq!(failure.mount_points, [target]);
     }
     for spec in ["UUID=a", "LABEL=Data", "PARTUUID=b", "/dev/disk/by-uuid/a"] {
+        let unit = Scene::new().with(|s| {
+            s.at("sda1").entries = vec![StartEntry {
+                table: StartTable::MountUnit,
+                ..entry("/etc/systemd/system/srv.mount", spec)
+            }];
+        });
+        assert!(unit.plan().is_ok());
         assert!(
             Scene::new()
                 .with(|s| s.at("sda1").entries = vec![entry("/srv", spec)])
@@ -353,6 +367,51 @@ fn mounts_that_cannot_be_made_again_are_refused() {
         s.at("sda1").mounts[0].fstype = "btrfs".into();
     };
     assert!(Scene::new().with(subvolume).plan().is_ok());
+}
+
+/// The disk is in use without its cache then, and what is on the SSD only is lost.
+#[test]
+fn a_disk_that_an_initial_file_system_uses_is_refused() {
+    for table in [StartTable::Fstab, StartTable::Crypttab] {
+        for later in [false, true] {
+            let scene = |target| {
+                Scene::new().with(|s| {
+                    s.spec.at_next_start = later;
+                    for name in ["sda1", "sdb"] {
+                        s.at(name).found_at_start = true;
+                    }
+                    s.at("sda1").entries = vec![StartEntry {
+                        table,
+                        early: true,
+                        ..entry(target, "UUID=a")
+                    }];
+                })
+            };
+            let failure = scene("/srv").plan().unwrap_err();
+            assert_eq!(failure.kind, Kind::NotFoundAtStart, "{table:?} {later}");
+            assert_eq!(
+                (failure.name.as_str(), failure.mount_points),
+                ("early", vec!["/srv".into()])
+            );
+            // The initial file systems put the cache over the disk of the running system themselves.
+            let is_root = table == StartTable::Fstab;
+            assert_eq!(scene("/").plan().is_ok(), is_root);
+        }
+    }
+    // The option may be added when there is a cache.
+    let cached = Scene::new().with(|s| {
+        s.at("sda1").found_at_start = true;
+        s.at("sdb").found_at_start = true;
+        s.at("sda1").entries = vec![StartEntry {
+            early: true,
+            ..entry("/srv", "UUID=a")
+        }];
+    });
+    let [_, disk, ssd] = cached.facts.devices.as_slice() else {
+        panic!("three devices");
+    };
+    let refused = refused_modes(ssd, ssd, Some(disk));
+    assert_eq!(refused[0].reason, ModeRefusal::MountedAtStart);
 }
 
 /// After the SSD is erased, the next start would wait for its file system and end in the emergency shell.
