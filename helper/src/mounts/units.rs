@@ -2,7 +2,8 @@
 //! The units of systemd that mount a device, beside those that systemd makes from fstab: written by a person or a
 //! program, or made by systemd-gpt-auto-generator from the types of the partitions.
 
-use super::table::named;
+use super::device;
+use super::table::{MOUNTINFO, Mounts, named};
 use crate::facts::{StartEntry, StartTable};
 use crate::read_lossy;
 use std::collections::BTreeSet;
@@ -22,10 +23,18 @@ const FOLDERS: [&str; 8] = [
 ];
 /// A unit with this line was made from fstab, whose entries are looked at themselves.
 const FROM_FSTAB: &str = "SourcePath=/etc/fstab";
+/// A unit with this line was made from the type of a partition. systemd finds such partitions by the device of `/`, and
+/// finds none where that is a mapping over two drives. So the unit counts for the device of `/` as well.
+const FROM_GPT: &str = "Documentation=man:systemd-gpt-auto-generator(8)";
 
 /// The mount units that name a device, each with the node of the device or a link to it. A unit counts whether or not
 /// anything starts it now. `root` is `/`; tests have other roots.
 pub fn read(root: &Path) -> Vec<(String, StartEntry)> {
+    let below = |path: &str| root.join(path.trim_start_matches('/'));
+    let mounts = Mounts::parse(&read_lossy(below(MOUNTINFO)).unwrap_or_default());
+    let system = mounts
+        .containing("/")
+        .and_then(|entry| device::number(root, entry));
     let mut known = BTreeSet::new();
     let mut all = Vec::new();
     for folder in FOLDERS {
@@ -37,7 +46,13 @@ pub fn read(root: &Path) -> Vec<(String, StartEntry)> {
                 continue;
             }
             let text = read_lossy(&path).unwrap_or_default();
-            all.extend(entry(&text, &format!("/{folder}/{name}")));
+            let Some((node, entry)) = entry(&text, &format!("/{folder}/{name}")) else {
+                continue;
+            };
+            let by_type = text.lines().any(|line| line == FROM_GPT);
+            let number = system.as_ref().filter(|_| by_type);
+            all.extend(number.map(|number| (format!("/dev/block/{number}"), entry.clone())));
+            all.push((node, entry));
         }
     }
     all
@@ -94,8 +109,9 @@ mod tests {
         // systemd-gpt-auto-generator makes this one.
         put(
             "run/systemd/generator.late/home.mount",
-            "What=/dev/sda4\nWhere=/home\n",
+            &format!("[Unit]\n{FROM_GPT}\n[Mount]\nWhat=/dev/sda4\nWhere=/home\n"),
         );
+        put("proc/1/mountinfo", "1 0 8:2 / / rw - ext4 /dev/sda2 rw\n");
         put("run/systemd/system/music.mount", "What=UUID=0a\n");
         std::os::unix::fs::symlink(
             "/dev/null",
@@ -111,6 +127,12 @@ mod tests {
                 "/dev/disk/by-uuid/0a",
                 "/run/systemd/system/music.mount",
                 "UUID=0a",
+            ],
+            // systemd would find nothing by the types of partitions where the system is on a mapping.
+            [
+                "/dev/block/8:2",
+                "/run/systemd/generator.late/home.mount",
+                "/dev/sda4",
             ],
             [
                 "/dev/sda4",
