@@ -366,8 +366,8 @@ pub struct Facts {
     /// The initial file systems of this machine's kernels can be made so that they assemble the cache of the root file
     /// system.
     pub initramfs: bool,
-    /// `major:minor` of the devices from which GRUB starts this machine by BIOS: see [`crate::grub`].
-    pub bios_grub: BTreeSet<String>,
+    /// `major:minor` of the devices from which GRUB starts this machine: see [`crate::grub`].
+    pub grub_disks: BTreeSet<String>,
 }
 
 impl Facts {
@@ -378,7 +378,7 @@ impl Facts {
 
     /// Whether an update of GRUB fails to start the machine while a cache is over this device: see [`crate::grub`].
     pub fn is_below_grub(&self, device: &Device) -> bool {
-        self.bios_grub.contains(&device.number)
+        self.grub_disks.contains(&device.number)
     }
 
     /// The partitions of a whole disk.

@@ -45,8 +45,8 @@ words! {
         OriginSwap = "origin-swap",
         /// The disk holds /boot: `device`, `mount_points`.
         OriginBoot = "origin-boot",
-        /// GRUB starts this machine by BIOS from the disk, and could not start it after its next update if a cache were
-        /// over the disk: `device`, `mount_points`.
+        /// GRUB starts this machine from the disk, by BIOS or by an image without a signature, and could not start it after
+        /// its next update if a cache were over the disk: `device`, `mount_points`.
         OriginGrub = "origin-grub",
         /// The disk is an EFI system partition: `device`.
         OriginEfi = "origin-efi",

@@ -133,8 +133,8 @@ impl Scene {
         Facts {
             devices: self.blocks.iter().map(device).collect(),
             initramfs: true,
-            bios_grub: self
-                .bios_grub
+            grub_disks: self
+                .grub_disk
                 .iter()
                 .filter_map(|name| Some(number(self.blocks.get(name)?)))
                 .collect(),

@@ -217,9 +217,9 @@ impl Simulation {
         Ok(())
     }
 
-    async fn set_bios_grub(&self, block: OwnedObjectPath) -> Result<(), Failure> {
+    async fn set_grub_disk(&self, block: OwnedObjectPath) -> Result<(), Failure> {
         let name = self.name_of(&block)?;
-        self.0.change(|s| s.bios_grub = Some(name));
+        self.0.change(|s| s.grub_disk = Some(name));
         self.0.synced().await;
         Ok(())
     }

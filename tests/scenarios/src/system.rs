@@ -13,6 +13,7 @@ use std::{fs, mem};
 use anyhow::{Context, Result, ensure};
 
 use self::generator::{DRACUT, Generator, INITRAMFS_TOOLS};
+use self::names::GRUB_BLOCK;
 use tandem_guest::disks::{self, Pair, SYSTEM_PART, Scratch};
 use tandem_guest::guest::MOUNT_POINT;
 use tandem_guest::stage;
@@ -343,9 +344,12 @@ impl Desk {
     fn by_label(&mut self, bench: &Bench) -> Result<()> {
         // Read twice, so that the SSD has it.
         self.all_there()?;
+        self.has_grub_block()?;
         self.power_off(bench)?;
+        disks::change_in_block(&self.system.origin, GRUB_BLOCK, "before", "behind")?;
         self.start(bench, "root=LABEL=guest", true)?;
         self.is_cached("/", true)?;
+        self.shows_grub_block()?;
         let (fills, hits) = (self.counter("fills")?, self.counter("read_hit")?);
         self.all_there()?;
         let fills = self.counter("fills")? - fills;

@@ -84,7 +84,7 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
         Kind::OriginGrub => (
             gettext("Needed to Start the Computer"),
             gettext(
-                "GRUB starts this computer by BIOS from {device}. With a cache there, the computer would not start after the next update of GRUB.",
+                "GRUB starts this computer from {device}. With a cache there, the computer would not start after the next update of GRUB.",
             ),
             gettext("Choose another disk, or move /boot to a partition of its own."),
         ),

@@ -109,8 +109,9 @@ fn what(failure: &Failure) -> String {
         Kind::OriginSwap => format!("{device} is swap space, which is never cached."),
         Kind::OriginBoot => format!("{device} holds /boot, which is never cached."),
         Kind::OriginGrub => format!(
-            "GRUB starts this computer by BIOS from {device}, and could not start it after its next update if {device} \
-             had a cache. With /boot on a partition of its own, {device} can have one."
+            "GRUB starts this computer from {device}, and could not start it after its next update if {device} had a \
+             cache. With /boot on a partition of its own, or by EFI with Debian's signed GRUB (the package \
+             grub-efi-amd64-signed), {device} can have one."
         ),
         Kind::OriginEfi => format!("{device} is the EFI system partition, which is never cached."),
         Kind::OriginRoot => {

@@ -112,7 +112,7 @@ fn a_disk_from_which_grub_starts_by_bios_is_refused_now_and_later() {
                 s.spec.at_next_start = at_next_start;
                 s.at("sda1").submounts.clear();
                 s.at("sda1").number = "8:1".into();
-                s.facts.bios_grub = numbers.iter().map(|&n| n.to_owned()).collect();
+                s.facts.grub_disks = numbers.iter().map(|&n| n.to_owned()).collect();
             });
             scene.plan().map(drop)
         };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A machine on which a plan is possible, to change one fact at a time.
 
+mod early;
 mod later;
 mod partition;
 mod refusals;
@@ -122,7 +123,7 @@ impl Scene {
             facts: Facts {
                 devices: vec![disk, part, device("sdb", 200 * GIB)],
                 initramfs: true,
-                bios_grub: BTreeSet::new(),
+                grub_disks: BTreeSet::new(),
             },
             spec,
             caches: vec![],
