@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! GRUB starts the machine by BIOS from a disk.
+//! GRUB starts the machine from a disk.
 
 use crate::Bench;
 use crate::common::until;
