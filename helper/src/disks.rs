@@ -51,7 +51,7 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
     Ok(Facts {
         devices,
         initramfs,
-        bios_grub: grub::devices(Path::new("/"), &mounts),
+        grub_disks: grub::devices(Path::new("/"), &mounts),
     })
 }
 

@@ -110,8 +110,13 @@ impl Ident {
     /// Whether the device is larger than the recorded device and can have grown. A partition and a volume can grow. A
     /// larger drive is another drive, even if an enclosure gives both the same serial number.
     fn has_grown(&self, recorded: &Self) -> bool {
-        let is_volume = !recorded.hardware.is_empty() && !recorded.hardware.contains('/');
-        self.text.size > recorded.text.size && (is_volume || !recorded.part_uuid.is_empty())
+        let can_grow = recorded.is_volume() || !recorded.part_uuid.is_empty();
+        self.text.size > recorded.text.size && can_grow
+    }
+
+    /// Whether the device is a volume of device-mapper or an array, or a partition of one.
+    pub fn is_volume(&self) -> bool {
+        !self.hardware.is_empty() && !self.hardware.contains('/')
     }
 
     /// Whether the drive has the recorded WWN and serial number, or the volume has the recorded name.
@@ -182,6 +187,8 @@ pub enum StartTable {
     Grub,
     /// The command line of the kernel, where no setting of GRUB explains it.
     CommandLine,
+    /// The units of systemd that mount what fstab does not name.
+    MountUnit,
 }
 
 impl StartTable {
@@ -192,6 +199,7 @@ impl StartTable {
             Self::Crypttab => "/etc/crypttab",
             Self::Grub => "/etc/default/grub",
             Self::CommandLine => "/proc/cmdline",
+            Self::MountUnit => "/etc/systemd/system",
         }
     }
 }
@@ -202,20 +210,24 @@ pub struct StartEntry {
     /// The table with the entry.
     pub table: StartTable,
     /// Mount point in fstab, name of the unlocked device in crypttab, the setting in the file of GRUB. The file that
-    /// has to be changed by hand for a command line; empty if no known file has it.
+    /// has to be changed by hand for a command line; empty if no known file has it. The path of a unit.
     pub target: String,
     /// The field that names the device, such as `/dev/sda1` or `UUID=..`. For GRUB and a command line the word that
     /// names it, such as `root=/dev/sda1`.
     pub spec: String,
     /// The start of the machine, or a later access, uses the entry. False for `noauto`.
     pub at_start: bool,
+    /// An initial file system uses the entry. No cache of another disk than that of `/` is there by then.
+    pub early: bool,
 }
 
 impl StartEntry {
     /// What the field has to be so that it names the content of a device: `UUID=`, by the UUID of the content.
     pub fn better_spec(&self, uuid: &str) -> String {
         match (self.table, self.spec.as_str()) {
-            (StartTable::Fstab | StartTable::Crypttab, _) => format!("UUID={uuid}"),
+            (StartTable::Fstab | StartTable::Crypttab | StartTable::MountUnit, _) => {
+                format!("UUID={uuid}")
+            }
             // GRUB's setting to write names of devices.
             (StartTable::Grub, "true") => "false".to_owned(),
             (StartTable::Grub | StartTable::CommandLine, _) => format!("root=UUID={uuid}"),
@@ -333,6 +345,13 @@ impl Device {
         self.entries.iter().any(unlocks)
     }
 
+    /// The entry by which an initial file system mounts or unlocks the device, before its cache is there. The initial
+    /// file systems put the cache of `/` over its disk themselves.
+    pub fn used_early(&self) -> Option<&StartEntry> {
+        let mut early = self.entries.iter().filter(|entry| entry.early);
+        early.find(|entry| entry.table != StartTable::Fstab || entry.target != "/")
+    }
+
     /// The mount points of the device.
     pub fn mount_points(&self) -> Vec<String> {
         self.mounts.iter().map(|m| m.point.clone()).collect()
@@ -347,8 +366,8 @@ pub struct Facts {
     /// The initial file systems of this machine's kernels can be made so that they assemble the cache of the root file
     /// system.
     pub initramfs: bool,
-    /// `major:minor` of the devices from which GRUB starts this machine by BIOS: see [`crate::grub`].
-    pub bios_grub: BTreeSet<String>,
+    /// `major:minor` of the devices from which GRUB starts this machine: see [`crate::grub`].
+    pub grub_disks: BTreeSet<String>,
 }
 
 impl Facts {
@@ -359,7 +378,7 @@ impl Facts {
 
     /// Whether an update of GRUB fails to start the machine while a cache is over this device: see [`crate::grub`].
     pub fn is_below_grub(&self, device: &Device) -> bool {
-        self.bios_grub.contains(&device.number)
+        self.grub_disks.contains(&device.number)
     }
 
     /// The partitions of a whole disk.

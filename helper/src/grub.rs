@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The disks from which GRUB starts this machine by BIOS.
+//! The disks from which GRUB starts this machine, by an image that is made on this machine.
 //!
-//! Debian's package grub-pc runs grub-install at each of its updates. grub-install writes a start image with the module
+//! Debian's packages of GRUB run grub-install at each of their updates. grub-install writes a start image with the module
 //! for the partition table of the disk that its folder lies on. Over the mapping of a cache grub-install sees a device
 //! without a partition table: the image gets no such module, finds no partition, and the machine does not start any more.
+//! By EFI, grub-install takes Debian's signed image where that is installed, which has all modules in it.
 //!
-//! The facts are the firmware of this start and the folder that grub-install makes for BIOS. The list of installed
-//! packages says less: grub-pc can be installed without being the boot loader, and a person may run grub-install from
-//! another package. By EFI, Debian's signed image of GRUB has all modules in it.
+//! The facts are the firmware of this start and the folder that grub-install makes for it. The list of installed packages
+//! says less: grub-pc can be installed without being the boot loader, and a person may run grub-install from another
+//! package.
+
+pub mod environment;
 
 use crate::mounts::device;
 use crate::mounts::table::Mounts;
@@ -15,16 +18,36 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The folders that grub-install makes for BIOS: in Debian, and where the program is called grub2-install.
-const FOLDERS: [&str; 2] = ["/boot/grub/i386-pc", "/boot/grub2/i386-pc"];
+/// The folders in which GRUB has its files: in Debian, and where the program is called grub2-install.
+const FOLDERS: [&str; 2] = ["/boot/grub", "/boot/grub2"];
+/// The folder below that grub-install makes for BIOS.
+const BIOS: &str = "i386-pc";
+/// The folders that grub-install makes for EFI, each with the signed image that takes the place of its own.
+const EFI: [(&str, &str); 2] = [
+    (
+        "x86_64-efi",
+        "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed",
+    ),
+    (
+        "i386-efi",
+        "usr/lib/grub/i386-efi-signed/grubia32.efi.signed",
+    ),
+];
 
-/// `major:minor` of the device with such a folder, and of all devices below it. Empty on a machine that starts by EFI.
-/// `root` is `/`; tests have other roots.
+/// `major:minor` of the device with such a folder, and of all devices below it. `root` is `/`; tests have other roots.
 pub fn devices(root: &Path, mounts: &Mounts) -> BTreeSet<String> {
-    if root.join("sys/firmware/efi").exists() {
-        return BTreeSet::new();
-    }
-    let numbers = FOLDERS.iter().filter_map(|path| number(root, mounts, path));
+    let made_here: Vec<_> = match root.join("sys/firmware/efi").exists() {
+        false => vec![BIOS],
+        true => EFI
+            .iter()
+            .filter(|(_, signed)| !root.join(signed).exists())
+            .map(|(folder, _)| *folder)
+            .collect(),
+    };
+    let paths = FOLDERS
+        .iter()
+        .flat_map(|folder| made_here.iter().map(move |made| format!("{folder}/{made}")));
+    let numbers = paths.filter_map(|path| number(root, mounts, &path));
     numbers
         .flat_map(|number| device::with_those_below(root, &number))
         .collect()
@@ -98,6 +121,21 @@ mod tests {
         assert_eq!(found(&machine, &apart), ["8:48"]);
         fs::create_dir_all(root.join("sys/firmware/efi")).unwrap();
         assert!(found(&machine, MOUNTED).is_empty());
+    }
+
+    #[test]
+    fn a_start_by_efi_counts_where_the_image_is_not_the_signed_one() {
+        let machine = machine();
+        let root = machine.path();
+        fs::create_dir_all(root.join("sys/firmware/efi")).unwrap();
+        for (folder, signed) in EFI {
+            let folder = root.join("boot/grub").join(folder);
+            fs::create_dir(&folder).unwrap();
+            assert_eq!(found(&machine, MOUNTED), ["253:0", "253:1", "8:1", "8:16"]);
+            fs::create_dir_all(root.join(signed).parent().unwrap()).unwrap();
+            fs::write(root.join(signed), "").unwrap();
+            assert!(found(&machine, MOUNTED).is_empty());
+        }
     }
 
     #[test]

@@ -5,10 +5,10 @@
 //! image behind a cache could be found only by assembling the cache, and that changes what the sleeping machine knows
 //! of it.
 //!
-//! The initial file system assembles the cache of the root file system, and may do so before the kernel reads the image.
-//! The sleeping machine would come back with an older index than the one that is on the SSD by then. So a machine whose
-//! root file system is on a cache, or will be at its next start, does not hibernate either. No other cache is assembled
-//! that early.
+//! The initial file system assembles the cache of the root file system after the image was looked for. An initial file
+//! system that an older version has made does that before: the sleeping machine would come back with an older index than
+//! the one that is on the SSD by then. So a machine whose root file system is on a cache, or will be at its next start,
+//! does not hibernate either. No other cache is assembled that early.
 //!
 //! systemd's units for hibernation ask [`obstacle`] first (data/systemd/hibernation.conf).
 
@@ -46,9 +46,8 @@ impl fmt::Display for Obstacle {
                 swap.display()
             ),
             Self::System => f.write_str(
-                "The computer cannot hibernate: its system is on a hard disk with a Tandem cache. When the computer \
-                 starts, that cache starts before the computer reads its memory, and what is in memory would no longer \
-                 match the cache. Nothing is lost. Suspend the computer instead, or remove the cache of the system and \
+                "The computer cannot hibernate: its system is on a hard disk with a Tandem cache. If that cache starts \
+                 before the computer reads its memory, what is in memory does not match the cache any more. Nothing is lost. Suspend the computer instead, or remove the cache of the system and \
                  restart.",
             ),
         }
@@ -276,6 +275,31 @@ mod tests {
         assert_eq!(obstacle(machine.root()), Some(Obstacle::System));
         let told = Obstacle::System.to_string();
         assert!(told.contains("cannot hibernate") && told.contains("Nothing is lost"));
+    }
+
+    // promise 35: programs/tandem_helper::hibernation::tests::the_early_start_comes_after_the_image_was_looked_for
+    #[test]
+    fn the_early_start_comes_after_the_image_was_looked_for() {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data");
+        let read = |path: &str| fs::read_to_string(data.join(path)).unwrap();
+        let stages = fs::read_dir(data.join("initramfs-tools/scripts")).unwrap();
+        let stages = stages.map(|stage| stage.unwrap().path());
+        let ours: Vec<_> = stages
+            .filter(|stage| stage.join("tandem").exists())
+            .collect();
+        assert_eq!(ours, [data.join("initramfs-tools/scripts/local-premount")]);
+        let script = data.join("initramfs-tools/scripts/local-premount/tandem");
+        let mut asked = std::process::Command::new("sh");
+        let before = asked.arg(script).arg("prereqs").output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&before.stdout), "resume\n");
+        // The hook runs in this unit, which the drop-in puts behind the target.
+        let setup = read("dracut/90tandem/module-setup.sh");
+        assert!(setup.contains("inst_hook pre-mount 50 "));
+        let place = "$systemdsystemunitdir/dracut-pre-mount.service.d/50-tandem.conf";
+        let installs = format!("inst_simple \"$moddir/after-resume.conf\" \"{place}\"");
+        assert!(setup.contains(&installs));
+        let drop_in = read("dracut/90tandem/after-resume.conf");
+        assert!(drop_in.ends_with("[Unit]\nAfter=local-fs-pre.target\n"));
     }
 
     #[test]

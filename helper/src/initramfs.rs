@@ -104,6 +104,8 @@ pub fn is_complete(store: &Store) -> bool {
 }
 
 #[cfg(test)]
+mod package;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::action::Pair;

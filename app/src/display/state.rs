@@ -134,13 +134,13 @@ pub fn words_of(facts: &CacheFacts, dirty: u64) -> CacheWords {
     words
 }
 
-/// Words for a cache over the disk from which GRUB starts the computer by BIOS.
+/// Words for a cache over the disk from which GRUB starts the computer.
 fn grub_words(state: CacheState, is_paused: bool) -> CacheWords {
     let severity = Severity::Warning;
     CacheWords {
         title: gettext("Computer May Not Start"),
         what: gettext(
-            "GRUB starts this computer by BIOS from this disk. If GRUB (the package grub-pc) is updated while the disk has a cache, the computer does not start any more.",
+            "GRUB starts this computer from this disk. If GRUB is updated while the disk has a cache, the computer does not start any more.",
         ),
         data: String::new(),
         next: match state {

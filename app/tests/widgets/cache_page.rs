@@ -183,7 +183,7 @@ fn a_page_says_that_grub_could_not_start_the_computer() {
         });
         for part in [
             "Computer May Not Start",
-            "GRUB starts this computer by BIOS",
+            "GRUB starts this computer from this disk",
             next,
         ] {
             assert!(words().contains(part), "no {part} in:\n{}", words());

@@ -38,6 +38,7 @@ install() {
 	inst_multiple /usr/libexec/tandem-assemble /usr/libexec/tandem-probe modprobe readlink mkdir cat
 	inst_rules 56-tandem.rules
 	inst_hook pre-mount 50 "$moddir/tandem-assemble.sh"
+	inst_simple "$moddir/after-resume.conf" "$systemdsystemunitdir/dracut-pre-mount.service.d/50-tandem.conf"
 	# For tandem-dracut.service, which asks whether this was done.
 	mkdir -p /run/tandem-initramfs
 	: >"/run/tandem-initramfs/$kernel"

@@ -45,8 +45,8 @@ words! {
         OriginSwap = "origin-swap",
         /// The disk holds /boot: `device`, `mount_points`.
         OriginBoot = "origin-boot",
-        /// GRUB starts this machine by BIOS from the disk, and could not start it after its next update if a cache were
-        /// over the disk: `device`, `mount_points`.
+        /// GRUB starts this machine from the disk, by BIOS or by an image without a signature, and could not start it after
+        /// its next update if a cache were over the disk: `device`, `mount_points`.
         OriginGrub = "origin-grub",
         /// The disk is an EFI system partition: `device`.
         OriginEfi = "origin-efi",
@@ -55,7 +55,10 @@ words! {
         OriginRoot = "origin-root",
         /// The start of the machine would not put a cache over this device: `device`, `name` (`records`: the records
         /// of the caches cannot be read in time, or the start does not recognise the device; `initramfs`: the tool that
-        /// makes the initial file system is missing or does not support caches).
+        /// makes the initial file system is missing or does not support caches; `volume`: the running system is, or its SSD
+        /// would be, on a volume, which initial file systems unlock, activate or assemble in their own time; `early`: an
+        /// initial file system mounts or unlocks the device before a cache can be there, by the entry of fstab or
+        /// crypttab for `mount_points`).
         NotFoundAtStart = "not-found-at-start",
         /// The disk has partitions; choose one of them: `device`.
         OriginPartitioned = "origin-partitioned",
@@ -84,6 +87,9 @@ words! {
         /// `device`, `mount_points` (the file with the name; empty text if no known file has it), `name` (the word that
         /// has to take its place, such as `root=UUID=0a1b..`).
         BootNamesDevice = "boot-names-device",
+        /// A mount unit of systemd, which was not made from fstab, names the disk in a way that does not lead to the
+        /// mapping of the cache: `device`, `mount_points` (path of the unit), `name` (its `What=`).
+        UnitNamesDevice = "unit-names-device",
         /// The device is already part of a cache, or is the mapping of a cache: `device`, `name` (UUID of the cache).
         AlreadyCached = "already-cached",
         /// The device is not there (any more): `device` as last known, with at least the object path.

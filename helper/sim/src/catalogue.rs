@@ -179,7 +179,7 @@ pub fn scene() -> Scene {
         held: BTreeMap::new(),
         work: BTreeMap::new(),
         other_load: 0,
-        bios_grub: None,
+        grub_disk: None,
         away: Vec::new(),
     };
 

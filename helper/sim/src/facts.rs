@@ -44,7 +44,7 @@ impl Scene {
                 map.map(|map| map.pair.dm_uuid()).unwrap_or_default()
             }
             Some((below, _)) => format!("CRYPT-LUKS2-{below}"),
-            None => block.drive.clone(),
+            None => format!("/{}", block.drive),
         };
         let part_uuid = match &block.whole {
             Some(_) => {
@@ -133,8 +133,8 @@ impl Scene {
         Facts {
             devices: self.blocks.iter().map(device).collect(),
             initramfs: true,
-            bios_grub: self
-                .bios_grub
+            grub_disks: self
+                .grub_disk
                 .iter()
                 .filter_map(|name| Some(number(self.blocks.get(name)?)))
                 .collect(),

@@ -119,7 +119,7 @@ impl Simulation {
                 );
             }
             for map in s.maps.values_mut() {
-                if map.pair.ssd.hardware == drive {
+                if map.pair.ssd.hardware == format!("/{drive}") {
                     map.lose_ssd();
                 }
             }
@@ -210,15 +210,16 @@ impl Simulation {
                     target: entry.to_owned(),
                     spec: name.to_owned(),
                     at_start: true,
+                    early: false,
                 });
             }
         });
         Ok(())
     }
 
-    async fn set_bios_grub(&self, block: OwnedObjectPath) -> Result<(), Failure> {
+    async fn set_grub_disk(&self, block: OwnedObjectPath) -> Result<(), Failure> {
         let name = self.name_of(&block)?;
-        self.0.change(|s| s.bios_grub = Some(name));
+        self.0.change(|s| s.grub_disk = Some(name));
         self.0.synced().await;
         Ok(())
     }

@@ -166,7 +166,7 @@ impl Scene {
             map.load.read(sectors(from_ssd), sectors(missed));
             map.load.read(0, others(sectors(reads)));
             map.load.stored.append(&mut stored);
-            let ssd = map.pair.ssd.hardware.clone();
+            let ssd = map.pair.ssd.hardware.replace('/', "");
             let work = self.work.entry(ssd).or_default();
             work.requests += from_ssd;
             work.sectors += sectors(from_ssd);

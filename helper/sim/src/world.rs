@@ -73,6 +73,7 @@ impl Block {
                 target: mount.point.clone(),
                 spec: spec.clone(),
                 at_start: true,
+                early: false,
             }),
             Mounter::Udisks(_) | Mounter::Other => None,
         };
@@ -132,8 +133,8 @@ pub struct Scene {
     pub work: BTreeMap<String, Work>,
     /// The share of other programs in what the disks do during a speed test, in percent.
     pub other_load: u64,
-    /// Kernel name of the device from which GRUB starts this machine by BIOS.
-    pub bios_grub: Option<String>,
+    /// Kernel name of the device from which GRUB starts this machine.
+    pub grub_disk: Option<String>,
     /// The devices that were unplugged and may come back: kernel name, device, and the drive if the whole drive was
     /// unplugged.
     pub away: Vec<(String, Block, Option<Drive>)>,

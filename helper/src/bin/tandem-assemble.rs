@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 use tandem_helper::state::{FOLDER, Store};
-use tandem_helper::{boot, initramfs, log, names, shutdown, stop};
+use tandem_helper::{boot, grub, initramfs, log, names, shutdown, stop};
 
 /// A start ends well whatever it finds: a unit that failed is started again by all that needs the system's start.
 fn main() -> ExitCode {
@@ -45,7 +45,10 @@ fn main() -> ExitCode {
             Err(e) => tracing::error!("no records in {FOLDER}: {e}"),
         },
         [] | ["--initramfs"] => match Store::open(Path::new(FOLDER)) {
-            Ok(store) if words.is_empty() => boot::run(&store),
+            Ok(store) if words.is_empty() => {
+                boot::run(&store);
+                grub::environment::refresh(&store);
+            }
             Ok(store) => boot::run_in_initramfs(&store),
             Err(e) => tracing::error!("no records in {FOLDER}: {e}"),
         },

@@ -419,3 +419,34 @@ fn a_removal_abandons_the_cache_only_after_the_drain() {
     };
     assert!(!another.abandons_cache(&record.pair.uuid));
 }
+
+#[test]
+fn the_mark_of_a_start_ends_with_the_units() {
+    let unit = |name: &str| {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/systemd");
+        std::fs::read_to_string(data.join(format!("tandem-{name}.service"))).unwrap()
+    };
+    let (assemble, started) = (unit("assemble"), unit("started"));
+    let has = |text: &str, line: &str| text.lines().any(|other| other == line);
+    let value = |text: &str, key: &str| {
+        let found: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix(key))
+            .collect();
+        assert_eq!(found.len(), 1, "{key}");
+        found[0].to_owned()
+    };
+    let mark = value(&assemble, "ConditionPathExists=!/run/");
+    // systemd removes this folder when the unit ends, and each shutdown and soft-reboot ends it.
+    assert_eq!(value(&started, "RuntimeDirectory="), mark);
+    assert!(!started.contains("RuntimeDirectoryPreserve"));
+    for line in [
+        "RemainAfterExit=yes",
+        "Conflicts=shutdown.target",
+        "After=local-fs.target tandem-assemble.service",
+    ] {
+        assert!(has(&started, line), "{line}");
+    }
+    // The program that the mark keeps away would be started by what is started after this target.
+    assert!(has(&started, "Before=sysinit.target"));
+}

@@ -97,6 +97,7 @@ fn entries(files: &Files, same: impl Fn(&str, &str) -> bool) -> Vec<(String, Sta
             target: target.to_owned(),
             spec: spec.to_owned(),
             at_start: true,
+            early: false,
         };
         (node, found)
     };
@@ -296,6 +297,7 @@ mod tests {
             target: "GRUB_CMDLINE_LINUX".to_owned(),
             spec: "root=/dev/sda1".to_owned(),
             at_start: true,
+            early: false,
         };
         by_hand(&mut entry);
         let now = (entry.table.file(), entry.target.as_str());

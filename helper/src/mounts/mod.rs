@@ -8,4 +8,5 @@ pub mod libmount;
 pub mod moved;
 pub mod systemd;
 pub mod table;
+mod units;
 pub mod users;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The mount table of the machine, fstab and the records of mount(8), as libmount reads them.
 
-use super::{boot_loader, libmount};
+use super::{boot_loader, libmount, units};
 use crate::facts::{Mount, Mounter, StartEntry, StartTable};
 use crate::machine;
 use std::fs;
@@ -9,6 +9,10 @@ use std::path::Path;
 
 /// The mount table of process 1. The service's own table is a copy inside its sandbox.
 pub const MOUNTINFO: &str = "/proc/1/mountinfo";
+/// Option in fstab: systemd mounts the file system in the initial file system.
+const MOUNTED_EARLY: &str = "x-initrd.mount";
+/// Options in crypttab: the initial file system of initramfs-tools, or that of systemd, unlocks the device.
+const UNLOCKED_EARLY: [&str; 2] = ["initramfs", "x-initrd.attach"];
 
 /// A line of the mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,8 +214,8 @@ impl Mounts {
     }
 }
 
-/// The entries of fstab, crypttab and the boot loader that lead to a block device, each with the `major:minor` of the
-/// device.
+/// The entries of fstab, crypttab, systemd and the boot loader that lead to a block device, each with the `major:minor`
+/// of the device.
 ///
 /// # Errors
 /// If one of the files is there and cannot be read.
@@ -219,6 +223,7 @@ pub fn start_entries() -> std::io::Result<Vec<(String, StartEntry)>> {
     let (fstab, crypttab) = (fstab()?, optional(StartTable::Crypttab.file())?);
     let all = all_entries(&fstab, &crypttab);
     Ok(all
+        .chain(units::read(Path::new("/")))
         .chain(boot_loader::read(|one, other| {
             let number = node_number(one);
             number.is_some() && number == node_number(other)
@@ -294,6 +299,7 @@ fn all_entries<'a>(
             target: entry.target.clone(),
             spec: entry.source.clone(),
             at_start: at_start(entry),
+            early: entry.has_option(MOUNTED_EARLY),
         };
         Some((node(entry)?, found))
     });
@@ -319,18 +325,16 @@ fn unlock(line: &str) -> Option<(String, StartEntry)> {
         return None;
     }
     let spec = unescape(spec);
-    let node = match spec.split_once('=') {
-        Some((tag, value)) => link(tag, value.trim_matches('"'))?,
-        None => is_node(&spec).then(|| spec.clone())?,
-    };
-    let is_late = rest
-        .get(1)
-        .is_some_and(|options| libmount::has_option(options, "noauto"));
+    let node = named(&spec)?;
+    let options = rest.get(1).copied().unwrap_or_default();
+    let has = |option: &str| libmount::has_option(options, option);
+    let early = UNLOCKED_EARLY.iter().any(|option| has(option));
     let entry = StartEntry {
         table: StartTable::Crypttab,
         target: unescape(name),
         spec,
-        at_start: !is_late,
+        at_start: early || !has("noauto"),
+        early,
     };
     Some((node, entry))
 }
@@ -338,7 +342,16 @@ fn unlock(line: &str) -> Option<(String, StartEntry)> {
 /// Whether systemd mounts an entry of fstab at the start or at a later access. systemd ignores `noauto` beside
 /// `x-systemd.automount`.
 fn at_start(entry: &libmount::Entry) -> bool {
-    !entry.has_option("noauto") || entry.has_option("x-systemd.automount")
+    let mounts = ["x-systemd.automount", MOUNTED_EARLY];
+    !entry.has_option("noauto") || mounts.iter().any(|option| entry.has_option(option))
+}
+
+/// The device node, or the link to one, in a field that names a device by its path or by a tag.
+pub(super) fn named(spec: &str) -> Option<String> {
+    match spec.split_once('=') {
+        Some((tag, value)) => link(tag, value.trim_matches('"')),
+        None => is_node(spec).then(|| spec.to_owned()),
+    }
 }
 
 /// `major:minor` of the block device that a node or a link leads to.

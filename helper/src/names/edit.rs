@@ -85,7 +85,7 @@ fn named(file: StartTable, text: &str) -> io::Result<Named> {
         }
         StartTable::Crypttab => table::unlocked(text),
         StartTable::Grub => boot_loader::settings(text),
-        StartTable::CommandLine => Named::new(),
+        StartTable::CommandLine | StartTable::MountUnit => Named::new(),
     })
 }
 

@@ -174,10 +174,22 @@ pub fn origin(
             .device(text)
             .sizes(MINIMUM_ORIGIN_BYTES, text.size));
     }
+    unused_early(device)?;
     if !later {
         return mounts(device);
     }
     named_by_content(device)
+}
+
+/// Checks that no initial file system mounts or unlocks the disk: the cache would come after that.
+fn unused_early(device: &Device) -> Result<(), Failure> {
+    let Some(entry) = device.used_early() else {
+        return Ok(());
+    };
+    Err(Failure::new(Kind::NotFoundAtStart)
+        .device(&device.ident.text)
+        .mount_points(vec![entry.target.clone()])
+        .name("early"))
 }
 
 /// Checks that reads of this device say what a disk alone does: it is no cache. It is no loop device either: its file may
@@ -232,10 +244,17 @@ pub fn at_next_start(origin: &Device, ssd: &Device, facts: &Facts) -> Result<(),
     if let Some(device) = [origin, ssd].into_iter().find(|d| !d.found_at_start) {
         return refused(device, "records");
     }
-    if is_root(origin) && !facts.initramfs {
+    if !is_root(origin) {
+        return Ok(());
+    }
+    if !facts.initramfs {
         return refused(origin, "initramfs");
     }
-    Ok(())
+    // An initial file system unlocks, activates or assembles a volume in its own time, also without a part of it.
+    match [origin, ssd].into_iter().find(|d| d.ident.is_volume()) {
+        Some(device) => refused(device, "volume"),
+        None => Ok(()),
+    }
 }
 
 /// Checks that the mounts of the disk can be made again at the same mount points.
@@ -257,7 +276,7 @@ pub fn mounts(device: &Device) -> Result<(), Failure> {
     named_by_content(device)
 }
 
-/// Checks that all entries of fstab, crypttab and the boot loader that lead to the disk also lead to the mapping of the cache. An entry
+/// Checks that all entries of fstab, crypttab, systemd and the boot loader that lead to the disk also lead to the mapping of the cache. An entry
 /// that is not in use now would otherwise stop the next start of the machine.
 fn named_by_content(device: &Device) -> Result<(), Failure> {
     let Some(entry) = device.entries.iter().find(|entry| misses_cache(entry)) else {
@@ -268,6 +287,7 @@ fn named_by_content(device: &Device) -> Result<(), Failure> {
         StartTable::Crypttab => Kind::CrypttabNamesDevice,
         StartTable::Grub => Kind::GrubNamesDevice,
         StartTable::CommandLine => Kind::BootNamesDevice,
+        StartTable::MountUnit => Kind::UnitNamesDevice,
     };
     let name = match kind {
         Kind::BootNamesDevice => entry.better_spec(&device.content_uuid),
@@ -286,7 +306,9 @@ fn named_by_content(device: &Device) -> Result<(), Failure> {
 pub fn misses_cache(entry: &StartEntry) -> bool {
     match entry.table {
         StartTable::Fstab if entry.target == ROOT => false,
-        StartTable::Fstab | StartTable::Crypttab => !follows_content(&entry.spec),
+        StartTable::Fstab | StartTable::Crypttab | StartTable::MountUnit => {
+            !follows_content(&entry.spec)
+        }
         StartTable::Grub | StartTable::CommandLine => true,
     }
 }

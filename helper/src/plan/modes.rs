@@ -10,11 +10,10 @@ pub(super) const FOREIGN: [&str; 5] = ["ntfs", "vfat", "exfat", "hfsplus", "BitL
 /// The modes that the service refuses. `mapped`: the mapping of the cache, if there is a cache already. Then the names
 /// that the system uses at its start lead to the mapping.
 pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> Vec<RefusedMode> {
-    let at_start = origin.used_at_start() || mapped.is_some_and(|device| device.used_at_start());
-    let unlocked = [Some(origin), mapped]
-        .into_iter()
-        .flatten()
-        .any(Device::unlocked_at_start);
+    let mut named = [Some(origin), mapped].into_iter().flatten();
+    let at_start = named.clone().any(Device::used_at_start);
+    let early = named.clone().any(|device| device.used_early().is_some());
+    let unlocked = named.any(Device::unlocked_at_start);
     let mut devices = [Some(origin), Some(ssd), mapped].into_iter().flatten();
     let assembled = devices.all(|device| device.found_at_start);
     let system = |device: &Device| device.mounts.iter().any(|m| m.point == "/");
@@ -26,7 +25,7 @@ pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> 
         ModeRefusal::OtherSystems
     } else if unlocked {
         ModeRefusal::UnlockedAtStart
-    } else if at_start && !assembled {
+    } else if early || (at_start && !assembled) {
         ModeRefusal::MountedAtStart
     } else if ssd.block_bytes > origin.block_bytes {
         ModeRefusal::BlockSize

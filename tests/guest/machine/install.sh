@@ -7,6 +7,6 @@ until [ -b $disk ]; do sleep 0.05; done
 tar --extract --touch --keep-directory-symlink --file $disk --directory /
 udevadm control --reload
 gtk-update-icon-cache --quiet --force /usr/share/icons/hicolor
-systemd-tmpfiles --create tandem.conf
 systemctl daemon-reload
+systemctl start tandem-started
 busctl --system call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus ReloadConfig

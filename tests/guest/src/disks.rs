@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -160,6 +161,24 @@ pub fn file_on_system(disk: &Disk, path: &str, to: &Path) -> Result<()> {
     run::output(run::cmd("/sbin/debugfs", ["-R", &dump]).arg(image))?;
     anyhow::ensure!(to.is_file(), "the disk has no {path}");
     Ok(())
+}
+
+/// Changes a small file of the file system that a disk of [`system`] holds, as GRUB does: in its first block, on the disk
+/// alone. `old` and `new` have one length.
+pub fn change_in_block(disk: &Disk, path: &str, old: &str, new: &str) -> Result<()> {
+    let image = format!("{}?offset={MIB}", disk.file.display());
+    let ask = |program: &str, words: &[&str]| run::output(run::cmd(program, words).arg(&image));
+    let told = ask("/sbin/dumpe2fs", &["-h"])?;
+    let size = told.lines().find_map(|l| l.strip_prefix("Block size:"));
+    let size: u64 = size.context("the file system has blocks")?.trim().parse()?;
+    let block = ask("/sbin/debugfs", &["-R", &format!("bmap {path} 0")])?;
+    let block: u64 = block.trim().parse().context(block)?;
+    let text = ask("/sbin/debugfs", &["-R", &format!("cat {path}")])?;
+    let at = text.find(old).context("the file has no such text")?;
+    anyhow::ensure!(old.len() == new.len(), "{old} and {new} differ in length");
+    let at = MIB + block * size + u64::try_from(at)?;
+    let file = File::options().write(true).open(&disk.file)?;
+    Ok(file.write_all_at(new.as_bytes(), at)?)
 }
 
 /// A GPT with one Linux partition from 1 MiB on, which holds `tree` as ext4.

@@ -3,6 +3,7 @@
 //! person's computer does: from a partition of a hard disk, by an initial file system that one of Debian's tools has made
 //! in the machine.
 
+mod generator;
 mod names;
 
 use std::path::PathBuf;
@@ -11,6 +12,8 @@ use std::{fs, mem};
 
 use anyhow::{Context, Result, ensure};
 
+use self::generator::{DRACUT, Generator, INITRAMFS_TOOLS};
+use self::names::GRUB_BLOCK;
 use tandem_guest::disks::{self, Pair, SYSTEM_PART, Scratch};
 use tandem_guest::guest::MOUNT_POINT;
 use tandem_guest::stage;
@@ -23,30 +26,6 @@ use tandem_harness::{hash, run};
 const BOOT: Duration = Duration::from_secs(600);
 /// Longest time in which the guest makes an initial file system, on a busy machine without KVM.
 const MAKE: Duration = Duration::from_secs(900);
-/// What makes the initial file systems of a machine.
-struct Generator {
-    /// Its Debian package, and those that make GRUB's menu and show a picture of the start.
-    packages: &'static str,
-    /// Script that prepares the machine: an initial file system with what this machine's disks need, and fstab.
-    prepare: &'static str,
-    /// Makes the initial file systems of all kernels anew.
-    update: &'static str,
-    /// How many of the tests run without `--all`.
-    ordinary: usize,
-}
-
-const INITRAMFS_TOOLS: Generator = Generator {
-    packages: "initramfs-tools,grub2-common,plymouth",
-    prepare: include_str!("../../guest/machine/initramfs.sh"),
-    update: "update-initramfs -u -k all",
-    ordinary: 6,
-};
-const DRACUT: Generator = Generator {
-    packages: "dracut,grub2-common,plymouth",
-    prepare: include_str!("../../guest/machine/dracut.sh"),
-    update: "dracut --regenerate-all --force",
-    ordinary: 3,
-};
 /// Script that ends when the start is over and nothing of it has failed.
 const STARTED: &str = include_str!("../../guest/machine/started.sh");
 /// Script that keeps the mounted folder in use until the machine is off.
@@ -345,6 +324,8 @@ impl Desk {
         self.save("before-the-cache")?;
         self.prepare(self.system.origin.serial, self.system.ssd.serial)?;
         self.is_cached("/", false)?;
+        let order = self.generator.order;
+        bench.note(&self.sh(order)?);
         // The disk is written after its SSD was prepared.
         self.save("before-the-start")?;
         self.power_off(bench)?;
@@ -363,9 +344,12 @@ impl Desk {
     fn by_label(&mut self, bench: &Bench) -> Result<()> {
         // Read twice, so that the SSD has it.
         self.all_there()?;
+        self.has_grub_block()?;
         self.power_off(bench)?;
+        disks::change_in_block(&self.system.origin, GRUB_BLOCK, "before", "behind")?;
         self.start(bench, "root=LABEL=guest", true)?;
         self.is_cached("/", true)?;
+        self.shows_grub_block()?;
         let (fills, hits) = (self.counter("fills")?, self.counter("read_hit")?);
         self.all_there()?;
         let fills = self.counter("fills")? - fills;

@@ -18,7 +18,7 @@ const SYSTEM: [&str; 12] = [
     "/usr/lib/systemd/system/tandem-assemble.service",
     "/usr/lib/systemd/system/sysinit.target.wants/tandem-assemble.service",
     "/usr/lib/udev/rules.d/56-tandem.rules",
-    "/usr/lib/tmpfiles.d/tandem.conf",
+    "/usr/lib/systemd/system/sysinit.target.wants/tandem-started.service",
     "/usr/share/dbus-1/system.d/org.tandemcache.Tandem1.conf",
     "/usr/share/dbus-1/system-services/org.tandemcache.Tandem1.service",
     "/usr/share/polkit-1/actions/org.tandemcache.Tandem1.policy",

@@ -84,7 +84,7 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
         Kind::OriginGrub => (
             gettext("Needed to Start the Computer"),
             gettext(
-                "GRUB starts this computer by BIOS from {device}. With a cache there, the computer would not start after the next update of GRUB.",
+                "GRUB starts this computer from {device}. With a cache there, the computer would not start after the next update of GRUB.",
             ),
             gettext("Choose another disk, or move /boot to a partition of its own."),
         ),
@@ -92,6 +92,22 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("Holds the Running System"),
             gettext("{device} holds the running system, which cannot be cached yet."),
             gettext("Choose another disk."),
+        ),
+        Kind::NotFoundAtStart if failure.name == "volume" => (
+            gettext("Not Available at Startup"),
+            gettext(
+                "{device} is a volume (encryption, LVM or RAID). The running system can be cached on a drive or a partition only.",
+            ),
+            gettext("Choose another device."),
+        ),
+        Kind::NotFoundAtStart if failure.name == "early" => (
+            gettext("Used Too Early at Startup"),
+            gettext(
+                "The initial file system mounts or unlocks {device} ({place}) before a cache can be there.",
+            ),
+            gettext(
+                "Remove x-initrd.mount, x-initrd.attach or initramfs from its entry in /etc/fstab or /etc/crypttab, make the initial file systems anew, then try again.",
+            ),
         ),
         Kind::NotFoundAtStart => (
             gettext("Not Available at Startup"),
@@ -186,6 +202,13 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             ),
             gettext(
                 "Write {name} instead of root=/dev/… in the settings of your boot loader, restart the computer, then try again.",
+            ),
+        ),
+        Kind::UnitNamesDevice => (
+            gettext("Mounted by Its Device Name"),
+            gettext("The unit {place} mounts {name}, and would not find it with a cache."),
+            gettext(
+                "Write a UUID there, or remove the unit and enter the disk in /etc/fstab by its UUID. Then try again.",
             ),
         ),
         Kind::SsdUsedAtStart => (

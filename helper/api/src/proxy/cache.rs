@@ -211,8 +211,8 @@ pub trait Cache {
     #[zbus(property)]
     fn waits_for_kernel(&self) -> zbus::Result<bool>;
 
-    /// Whether GRUB starts this machine by BIOS from the disk of this cache. Such a cache is not created any more: GRUB's
-    /// next update (of the package grub-pc) would make a start image that does not start the machine. The cache has to be
+    /// Whether GRUB starts this machine from the disk of this cache, by BIOS or by an image without a signature. Such a
+    /// cache is not created any more: GRUB's next update would make a start image that does not start the machine. The cache has to be
     /// removed before.
     #[zbus(property)]
     fn grub_would_fail(&self) -> zbus::Result<bool>;

@@ -54,8 +54,8 @@ pub trait Simulation {
         name: &str,
     ) -> zbus::Result<()>;
 
-    /// Has GRUB start the machine by BIOS from this block object.
-    fn set_bios_grub(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
+    /// Has GRUB start the machine from this block object.
+    fn set_grub_disk(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
 
     /// Whether a program has this block object open exclusively from now on.
     fn claim(&self, block: &OwnedObjectPath, claimed: bool) -> zbus::Result<()>;

@@ -109,8 +109,9 @@ fn what(failure: &Failure) -> String {
         Kind::OriginSwap => format!("{device} is swap space, which is never cached."),
         Kind::OriginBoot => format!("{device} holds /boot, which is never cached."),
         Kind::OriginGrub => format!(
-            "GRUB starts this computer by BIOS from {device}, and could not start it after its next update if {device} \
-             had a cache. With /boot on a partition of its own, {device} can have one."
+            "GRUB starts this computer from {device}, and could not start it after its next update if {device} had a \
+             cache. With /boot on a partition of its own, or by EFI with Debian's signed GRUB (the package \
+             grub-efi-amd64-signed), {device} can have one."
         ),
         Kind::OriginEfi => format!("{device} is the EFI system partition, which is never cached."),
         Kind::OriginRoot => {
@@ -122,6 +123,15 @@ fn what(failure: &Failure) -> String {
         Kind::NotFoundAtStart if name == "initramfs" => format!(
             "{device} holds the running system, and neither initramfs-tools nor dracut is there with \
              Tandem's files to start it through a cache."
+        ),
+        Kind::NotFoundAtStart if name == "volume" => format!(
+            "the running system can be cached on a drive or a partition only, by an SSD that is one; {device} is a \
+             volume (encryption, LVM or RAID)."
+        ),
+        Kind::NotFoundAtStart if name == "early" => format!(
+            "the initial file system mounts or unlocks {device} ({points}) before a cache can be there. Remove \
+             x-initrd.mount, x-initrd.attach or initramfs from the entry in /etc/fstab or /etc/crypttab, and make the \
+             initial file systems anew."
         ),
         Kind::NotFoundAtStart => {
             format!("the start of this computer would not find {device} in time ({name}).")
@@ -150,6 +160,10 @@ fn what(failure: &Failure) -> String {
         Kind::BootNamesDevice => format!(
             "the computer was started from the name of a device, and a new SSD may take that name. Write {name} instead \
              of root=/dev/… in the configuration from which {points} is made, make it anew, and restart."
+        ),
+        Kind::UnitNamesDevice => format!(
+            "the unit {points} mounts {name}, which would not find the cache. Write a UUID= there, or remove the unit \
+             and enter the disk in /etc/fstab by its UUID=."
         ),
         Kind::SsdUsedAtStart => format!(
             "the next start of this computer uses {device} for {points} and would wait for it in vain; remove the \

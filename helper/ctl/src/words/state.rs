@@ -3,9 +3,9 @@
 
 use tandem_api::CacheState;
 
-/// What is to be done about a cache over the disk from which GRUB starts the computer by BIOS.
-pub const GRUB_WOULD_FAIL: &str = "GRUB starts this computer by BIOS from this disk, and would not start it any more after its next update. Remove the \
-     cache (“tandemctl remove”) and restart before the package grub-pc is updated";
+/// Advice about a cache over the disk from which GRUB starts the computer.
+pub const GRUB_WOULD_FAIL: &str = "GRUB starts this computer from this disk, and would not start it any more after its next update. Remove the \
+     cache (“tandemctl remove”) and restart before GRUB is updated";
 
 /// What a cache is doing. `unwritten` says that data may be on the SSD only.
 pub fn state(state: CacheState, reason: &str, unwritten: bool) -> String {

@@ -119,6 +119,25 @@ fn what_the_start_uses_is_known() {
 }
 
 #[test]
+fn what_an_initial_file_system_uses_is_known_whatever_noauto_says() {
+    let fstab = "UUID=a /a ext4 noauto,x-initrd.mount 0 2\nUUID=b /b ext4 noauto 0 2\n";
+    let crypttab = "c UUID=c none luks,noauto,initramfs\nd UUID=d none x-initrd.attach\ne UUID=e none luks,noauto\n";
+    let fstab = libmount::parse(fstab).unwrap();
+    let found: Vec<_> = all_entries(&fstab, crypttab)
+        .map(|(_, entry)| (entry.target, entry.at_start, entry.early))
+        .collect();
+    let entry = |target: &str, early| (target.to_owned(), early, early);
+    let expected = [
+        entry("/a", true),
+        entry("/b", false),
+        entry("c", true),
+        entry("d", true),
+        entry("e", false),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn a_device_is_awaited_until_its_link_is_there_and_udev_has_handled_it() {
     let disk = || Some("8:1".to_owned());
     assert!(is_awaited("/nowhere/by-uuid/a", None, |_| true));

@@ -82,6 +82,29 @@ fn what_the_start_does_not_find_is_refused() {
 }
 
 #[test]
+fn a_running_system_on_a_volume_and_a_volume_for_it_are_refused() {
+    let on = |device: &'static str, hardware: &'static str, point| {
+        let scene = in_use_at(point).with(|s| s.at(device).ident.hardware = hardware.into());
+        scene.plan().map(drop)
+    };
+    // An unlocked device, a logical volume, an array, and a partition of an array.
+    for volume in ["CRYPT-LUKS2-0a-root", "LVM-0b", "0c:0d:0e:0f"] {
+        for device in ["sda1", "sdb"] {
+            let failure = on(device, volume, "/").unwrap_err();
+            assert_eq!(failure.kind, Kind::NotFoundAtStart, "{device} {volume}");
+            assert_eq!(
+                (failure.name.as_str(), failure.device.name.as_str()),
+                ("volume", device)
+            );
+            assert!(on(device, volume, "/home").is_ok());
+        }
+    }
+    for drive in ["0x5000/S1", "/S1", ""] {
+        assert!(on("sda1", drive, "/").is_ok(), "{drive}");
+    }
+}
+
+#[test]
 fn a_disk_from_which_grub_starts_by_bios_is_refused_now_and_later() {
     for (point, at_next_start) in [("/", true), ("/", false), ("/home", true), ("/data", false)] {
         let with = |numbers: &[&str]| {
@@ -89,7 +112,7 @@ fn a_disk_from_which_grub_starts_by_bios_is_refused_now_and_later() {
                 s.spec.at_next_start = at_next_start;
                 s.at("sda1").submounts.clear();
                 s.at("sda1").number = "8:1".into();
-                s.facts.bios_grub = numbers.iter().map(|&n| n.to_owned()).collect();
+                s.facts.grub_disks = numbers.iter().map(|&n| n.to_owned()).collect();
             });
             scene.plan().map(drop)
         };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A machine on which a plan is possible, to change one fact at a time.
 
+mod early;
 mod later;
 mod partition;
 mod refusals;
@@ -37,7 +38,7 @@ pub(crate) fn device(name: &str, size: u64) -> Device {
             text,
             diskseq: 1,
             boot: "boot".into(),
-            hardware: format!("serial-of-{}", &name[..3]),
+            hardware: format!("/serial-of-{}", &name[..3]),
             start: 0,
             part_uuid: String::new(),
             names: Vec::new(),
@@ -77,6 +78,7 @@ pub(crate) fn entry(target: &str, spec: &str) -> StartEntry {
         target: target.into(),
         spec: spec.into(),
         at_start: true,
+        early: false,
     }
 }
 
@@ -121,7 +123,7 @@ impl Scene {
             facts: Facts {
                 devices: vec![disk, part, device("sdb", 200 * GIB)],
                 initramfs: true,
-                bios_grub: BTreeSet::new(),
+                grub_disks: BTreeSet::new(),
             },
             spec,
             caches: vec![],

@@ -143,7 +143,7 @@ fn parts_of_the_system_are_refused() {
 fn a_device_that_cannot_be_told_from_another_is_refused() {
     let twin = |s: &mut Scene| {
         let mut twin = device("sdc", 200 * GIB);
-        twin.ident.hardware = "serial-of-sdb".into();
+        twin.ident.hardware = "/serial-of-sdb".into();
         s.facts.devices.push(twin);
     };
     refuses(Kind::Indistinguishable, "sdb", twin);
@@ -328,6 +328,13 @@ fn mounts_that_cannot_be_made_again_are_refused() {
             "root=/dev/sda1",
             "root=UUID=5eed",
         ),
+        (
+            StartTable::MountUnit,
+            Kind::UnitNamesDevice,
+            "/run/systemd/generator.late/home.mount",
+            "/dev/sda1",
+            "/dev/sda1",
+        ),
     ] {
         let scene = Scene::new().with(|s| {
             s.at("sda1").content_uuid = "5eed".into();
@@ -341,6 +348,13 @@ fn mounts_that_cannot_be_made_again_are_refused() {
         assert_eq!(failure.mount_points, [target]);
     }
     for spec in ["UUID=a", "LABEL=Data", "PARTUUID=b", "/dev/disk/by-uuid/a"] {
+        let unit = Scene::new().with(|s| {
+            s.at("sda1").entries = vec![StartEntry {
+                table: StartTable::MountUnit,
+                ..entry("/etc/systemd/system/srv.mount", spec)
+            }];
+        });
+        assert!(unit.plan().is_ok());
         assert!(
             Scene::new()
                 .with(|s| s.at("sda1").entries = vec![entry("/srv", spec)])

@@ -7,7 +7,32 @@ use super::Desk;
 use tandem_guest::guest::MOUNT_POINT;
 use tandem_harness::layer::Bench;
 
+/// GRUB's environment block, which GRUB changes on the disk alone.
+pub(super) const GRUB_BLOCK: &str = "/boot/grub/grubenv";
+
 impl Desk {
+    /// Makes GRUB's environment block, so that the SSD has it.
+    pub(crate) fn has_grub_block(&mut self) -> Result<()> {
+        self.sh(&format!(
+            "grub-editenv {GRUB_BLOCK} create && grub-editenv {GRUB_BLOCK} set told=before && sync && \
+             for _ in 1 2 3; do echo 3 >/proc/sys/vm/drop_caches; cat {GRUB_BLOCK} >/dev/null; done"
+        ))
+        .map(drop)
+    }
+
+    /// The block must be as it was changed on the disk, and the SSD had it as it was before.
+    pub(crate) fn shows_grub_block(&mut self) -> Result<()> {
+        for _ in 0..2 {
+            let told = self.sh(&format!("grub-editenv {GRUB_BLOCK} list"))?;
+            ensure!(told == "told=behind", "GRUB's block is {told}");
+            self.vm()?.drop_page_cache()?;
+        }
+        let logged = self.sh("journalctl -b --no-pager -o cat -u tandem-assemble")?;
+        let restored = logged.contains("is as GRUB has left it on the disk");
+        ensure!(restored, "the SSD did not have the block: {logged}");
+        Ok(())
+    }
+
     /// No cache can be asked for while fstab names the folder's disk by its device file. The service changes that.
     pub(crate) fn renamed_in_fstab(&mut self) -> Result<()> {
         let (disk, ssd) = (self.folder.origin.serial, self.folder.ssd.serial);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! GRUB starts the machine by BIOS from a disk.
+//! GRUB starts the machine from a disk.
 
 use crate::Bench;
 use crate::common::until;
@@ -13,7 +13,7 @@ async fn grubs_disk_is_refused_and_a_cache_that_it_has_is_told() {
     bench.machine.create(&bench.spec).await.unwrap();
     let cache = bench.the_cache().await;
     assert!(!cache.grub_would_fail().await.unwrap());
-    levers.set_bios_grub(&bench.spec.origin).await.unwrap();
+    levers.set_grub_disk(&bench.spec.origin).await.unwrap();
     until("the cache to be told", async || {
         cache.grub_would_fail().await.is_ok_and(|told| told)
     })

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The scripts of the Debian package, run with programs that note how they are called.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Paths that the scripts name.
+const PLACES: [&str; 6] = [
+    "/usr/libexec/",
+    "/usr/lib/dracut/",
+    "/usr/sbin/",
+    "/usr/bin/dracut",
+    "/var/lib/tandem",
+    "/run/systemd/system",
+];
+const INITRAMFS_TOOLS: [&str; 2] = ["usr/sbin/mkinitramfs", "usr/sbin/update-initramfs"];
+const DRACUT: [&str; 2] = [
+    "usr/bin/dracut",
+    "usr/lib/dracut/modules.d/90tandem/update.sh",
+];
+
+/// A machine below a folder.
+struct Machine(tempfile::TempDir);
+
+impl Machine {
+    /// A machine with one cache, below the running system or not, and a tool that makes initial file systems.
+    fn new(in_initramfs: bool, tool: &[&str]) -> Self {
+        let machine = Self(tempfile::tempdir().unwrap());
+        fs::create_dir_all(machine.0.path().join("run/systemd/system")).unwrap();
+        let text = format!("{{ \"in_initramfs\": {in_initramfs}, \"may_be_dirty\": false }}");
+        machine.put("var/lib/tandem/caches/a.cache.json", &text);
+        for program in ["systemctl", "udevadm"] {
+            machine.program(&format!("path/{program}"), "");
+        }
+        for program in tool {
+            machine.program(program, "");
+        }
+        machine.program("usr/libexec/tandem-helper", "");
+        // Runs the program without a limit.
+        machine.program("path/timeout", "shift; \"$@\"");
+        machine
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A program that notes its name and arguments, and then does `more`.
+    fn program(&self, path: &str, more: &str) {
+        let log = self.0.path().join("log");
+        let note = format!("echo \"${{0##*/}} $*\" >>{}", log.display());
+        self.put(path, &format!("#!/bin/sh\n{note}\n{more}\n"));
+        let runs = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(self.0.path().join(path), runs).unwrap();
+    }
+
+    /// Runs a script of the package, and returns what it said.
+    fn run(&self, script: &str, arguments: &[&str]) -> Output {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/debian");
+        let mut text = fs::read_to_string(data.join(format!("tandem.{script}"))).unwrap();
+        for place in PLACES {
+            text = text.replace(place, &format!("{}{place}", self.0.path().display()));
+        }
+        let path = format!("{}/path:/usr/bin:/bin", self.0.path().display());
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(text).arg(script).args(arguments);
+        shell.env("PATH", path).output().unwrap()
+    }
+
+    /// The programs that were called to make initial file systems.
+    fn made(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.0.path().join("log")).unwrap_or_default();
+        let makes = |line: &&str| line.starts_with("update");
+        log.lines().filter(makes).map(str::to_owned).collect()
+    }
+}
+
+/// The calls by which a script makes initial file systems, on a machine of its own.
+fn made(in_initramfs: bool, tool: &[&str], script: &str, arguments: &[&str]) -> Vec<String> {
+    let machine = Machine::new(in_initramfs, tool);
+    let ran = machine.run(script, arguments);
+    assert!(ran.status.success(), "{script}: {ran:?}");
+    machine.made()
+}
+
+#[test]
+fn an_upgrade_reaches_the_initial_file_systems() {
+    for arguments in [
+        ["configure", "0.1.0"],
+        ["configure", ""],
+        ["abort-remove", ""],
+    ] {
+        let made = |below, tool| made(below, tool, "postinst", &arguments);
+        let all = ["update-initramfs -u -k all"];
+        assert_eq!(made(true, &INITRAMFS_TOOLS), all);
+        assert_eq!(made(true, &DRACUT), ["update.sh "]);
+        // dracut may be left over beside the tool that makes what the machine starts from.
+        let both = [INITRAMFS_TOOLS, DRACUT].concat();
+        assert_eq!(made(true, &both), all);
+        assert!(made(true, &[]).is_empty());
+        assert!(made(false, &INITRAMFS_TOOLS).is_empty());
+    }
+    assert!(made(true, &INITRAMFS_TOOLS, "postinst", &["abort-upgrade"]).is_empty());
+}
+
+#[test]
+fn a_removal_leaves_no_cache_in_the_initial_file_systems() {
+    let removed = |below, tool: &[&str]| {
+        let before = made(below, tool, "prerm", &["remove"]);
+        [before, made(below, tool, "postrm", &["remove"])]
+    };
+    let nothing = || Vec::<String>::new();
+    // Our hook is gone when postrm runs, and so is our program for dracut.
+    let all = vec!["update-initramfs -u -k all".to_owned()];
+    let without = vec!["update.sh --omit tandem".to_owned()];
+    assert_eq!(removed(true, &INITRAMFS_TOOLS), [nothing(), all.clone()]);
+    assert_eq!(removed(true, &DRACUT), [without, nothing()]);
+    let both = [INITRAMFS_TOOLS, DRACUT].concat();
+    assert_eq!(removed(true, &both), [nothing(), all]);
+    assert_eq!(removed(false, &INITRAMFS_TOOLS), [nothing(), nothing()]);
+    for (script, arguments) in [
+        ("prerm", "upgrade"),
+        ("postrm", "upgrade"),
+        ("postrm", "purge"),
+    ] {
+        assert!(made(true, &INITRAMFS_TOOLS, script, &[arguments]).is_empty());
+    }
+}
+
+#[test]
+fn nothing_that_fails_or_hangs_stops_the_package_manager() {
+    for (script, arguments) in [
+        ("postinst", ["configure", "0.1.0"]),
+        ("prerm", ["remove", ""]),
+        ("postrm", ["remove", ""]),
+    ] {
+        for tool in [INITRAMFS_TOOLS, DRACUT] {
+            let machine = Machine::new(true, &tool);
+            for program in ["path/systemctl", "path/udevadm"] {
+                machine.program(program, "echo without a limit >&2");
+            }
+            // In place of the limit itself.
+            machine.program("path/timeout", "[ \"$1\" -gt 0 ] && exit 124");
+            machine.program(tool[1], "exit 1");
+            let ran = machine.run(script, &arguments);
+            assert!(ran.status.success(), "{script}: {ran:?}");
+            let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+            let remakes = !machine.made().is_empty();
+            assert_eq!(
+                told.contains("not all initial file systems"),
+                remakes,
+                "{told}"
+            );
+            assert!(!told.contains("without a limit"), "{script}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_removal_that_is_refused_changes_nothing() {
+    let machine = Machine::new(true, &DRACUT);
+    machine.program("usr/libexec/tandem-helper", "exit 1");
+    assert!(!machine.run("prerm", &["remove"]).status.success());
+    assert!(machine.made().is_empty());
+}
