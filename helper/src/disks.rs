@@ -28,6 +28,11 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
             .detail(e)
     };
     let objects = udisks::objects(connection).await.map_err(unavailable)?;
+    crate::waiting(|| read(&objects))
+}
+
+/// The facts, with what UDisks2 says of the devices.
+fn read(objects: &ManagedObjects) -> Result<Facts, Failure> {
     let mounts = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let swaps = crate::read_lossy("/proc/swaps").unwrap_or_default();
     let known = Machine::default()
@@ -36,7 +41,7 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
     let entries = start_entries().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let mut devices: Vec<_> = objects
         .keys()
-        .filter_map(|path| device(&objects, path, &known, &mounts, &swaps, &entries))
+        .filter_map(|path| device(objects, path, &known, &mounts, &swaps, &entries))
         .collect();
     if boot::assembles() {
         for device in &mut devices {
