@@ -259,6 +259,14 @@ impl Simulation {
             .set_step_time(Duration::from_millis(milliseconds.into()));
     }
 
+    fn questions(&self) -> (u64, u32) {
+        self.0.questions.count()
+    }
+
+    fn set_question_time(&self, milliseconds: u32) {
+        self.0.questions.set_time(milliseconds);
+    }
+
     fn set_stall_limit(&self, milliseconds: u32) {
         self.0
             .set_stall_limit(Duration::from_millis(milliseconds.into()));

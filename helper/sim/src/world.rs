@@ -3,6 +3,7 @@
 
 use super::catalogue;
 use super::counters::Load;
+use super::questions::Questions;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -151,6 +152,7 @@ pub struct World {
     pub(super) step_time: watch::Sender<Duration>,
     /// Time that was let pass at once so far.
     pub(super) passed: watch::Sender<Duration>,
+    pub(super) questions: Questions,
 }
 
 impl Default for World {
@@ -163,6 +165,7 @@ impl Default for World {
             shown: watch::Sender::new(None),
             step_time: watch::Sender::new(Duration::from_millis(400)),
             passed: watch::Sender::new(Duration::ZERO),
+            questions: Questions::default(),
         }
     }
 }

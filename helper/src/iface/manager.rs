@@ -136,18 +136,18 @@ impl ManagerObject {
     }
 
     #[zbus(property)]
-    async fn module_state(&self) -> ModuleState {
-        self.0.engine().module_state().await
+    fn module_state(&self) -> ModuleState {
+        self.0.shown_module().state
     }
 
     #[zbus(property)]
-    async fn module_problem(&self) -> (ModuleProblem, String) {
-        self.0.engine().module_problem().await
+    fn module_problem(&self) -> (ModuleProblem, String) {
+        self.0.shown_module().problem
     }
 
     #[zbus(property)]
-    async fn signing_key(&self) -> SigningKey {
-        self.0.engine().signing_key().await
+    fn signing_key(&self) -> SigningKey {
+        self.0.shown_module().key
     }
 
     #[zbus(property)]

@@ -2,9 +2,8 @@
 //! Reasons not to touch a device.
 
 use super::{MINIMUM_ORIGIN_BYTES, MINIMUM_SSD_BYTES};
-use crate::action::DM_UUID_PREFIX;
+use crate::action::{DM_UUID_PREFIX, Pair};
 use crate::facts::{Device, Facts, StartEntry, StartTable};
-use crate::state::CacheRecord;
 use tandem_api::{Failure, Kind};
 
 /// EFI system partition.
@@ -200,12 +199,12 @@ fn not_a_disk(device: &Device) -> Failure {
 }
 
 /// Checks that the requests to this device can say what a cache of it would do. `caches`: the caches with their disks.
-pub fn watched(device: &Device, facts: &Facts, caches: &[CacheRecord]) -> Result<(), Failure> {
+pub fn watched(device: &Device, facts: &Facts, caches: &[Pair]) -> Result<(), Failure> {
     let text = &device.ident.text;
-    let of = |cache: &&CacheRecord| device.ident.same_hardware(&cache.pair.origin);
+    let of = |cache: &&Pair| device.ident.same_hardware(&cache.origin);
     if let Some(cache) = caches.iter().find(of) {
         let cached = Failure::new(Kind::AlreadyCached).device(text);
-        return Err(cached.name(&cache.pair.uuid));
+        return Err(cached.name(&cache.uuid));
     }
     reads(device)?;
     if is_tandem(device) {

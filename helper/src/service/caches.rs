@@ -23,6 +23,7 @@ use tandem_api::{
     SpeedTest, SsdHealth,
 };
 use zbus::OwnedObjectPath;
+use zbus::message::Header;
 
 /// Time limit for the list of devices: far longer than a listing takes.
 const FACTS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -51,7 +52,8 @@ impl Service {
         // failing device. follow_risk writes the records at every event, but not the record of a cache that a job works
         // on. This call updates the record when the job has ended.
         let recorded = self.record_risks().await?;
-        let facts = self.facts_in_time().await?;
+        let facts = Arc::new(self.facts_in_time().await?);
+        self.inner().devices = facts.clone();
         let live = self.engine.live_mappings().await?;
         let jobs = self.store.intents();
         let mut all_protected = recorded;
@@ -91,6 +93,38 @@ impl Service {
     pub(super) async fn facts_in_time(&self) -> Result<Facts, Failure> {
         let facts = tokio::time::timeout(FACTS_TIMEOUT, self.engine.facts()).await;
         facts.map_err(|_| Failure::new(Kind::Internal).detail("no answer"))?
+    }
+
+    /// The devices of a cache that is shown, in words: a caller is authorised for these before the service does any work.
+    pub(super) fn shown_pair(&self, uuid: &str) -> Result<Pair, Failure> {
+        let shown = self.inner().shown.get(uuid).map(|shown| shown.pair.clone());
+        shown.ok_or_else(|| Failure::new(Kind::WrongState).name("removed"))
+    }
+
+    /// The devices of all caches that are shown.
+    pub(super) fn shown_pairs(&self) -> Vec<Pair> {
+        let inner = self.inner();
+        inner
+            .shown
+            .values()
+            .map(|shown| shown.pair.clone())
+            .collect()
+    }
+
+    /// A device by its object path, as the last refresh has found it: a caller is authorised for this device before the
+    /// service does any work. A device that is new is searched in the queue of the caller.
+    pub(super) async fn shown_device(
+        &self,
+        header: &Header<'_>,
+        object: &OwnedObjectPath,
+    ) -> Result<(Device, Arc<Facts>), Failure> {
+        let known = self.inner().devices.clone();
+        if let Ok(device) = plan::find(&known, object) {
+            return Ok((device.clone(), known));
+        }
+        let _slot = self.queue_slot(header).await?;
+        let now = Arc::new(self.engine.facts().await?);
+        Ok((plan::find(&now, object)?.clone(), now))
     }
 
     /// Makes a mapping as long as its disk, a partition or a volume that has grown. There is one attempt for each length:
@@ -286,18 +320,26 @@ impl Service {
         }
         for (uuid, (pair, view)) in views {
             let path = path(&uuid);
-            if self.inner().shown.contains_key(&uuid) {
+            let is_shown = self.inner().shown.get_mut(&uuid).map(|shown| {
+                shown.pair.clone_from(&pair);
+            });
+            if is_shown.is_some() {
                 CacheObject::show(&server.interface(path.as_str()).await?, view).await?;
                 continue;
             }
             let sampler = Arc::new(Sampler::new(History::load(&self.store, &uuid)));
             let speed = self.store.load_speed_test(&uuid);
-            let object = CacheObject::new(self.clone(), pair, view, sampler.clone(), speed);
+            let object = CacheObject::new(self.clone(), pair.clone(), view, sampler.clone(), speed);
             let object = Bounded::new(object, self.queues.clone());
             server.at(path.as_str(), object).await?;
             let object = server.interface(path.as_str()).await?;
             let task = tokio::spawn(sampler.clone().run(self.clone(), uuid.clone(), object));
-            self.inner().shown.insert(uuid, Shown { sampler, task });
+            let shown = Shown {
+                pair,
+                sampler,
+                task,
+            };
+            self.inner().shown.insert(uuid, shown);
         }
         self.look_at_module(false).await
     }

@@ -73,6 +73,13 @@ pub trait Simulation {
     /// How long each step takes from now on, the step that is being done included, in milliseconds (400 at first).
     fn set_step_time(&self, milliseconds: u32) -> zbus::Result<()>;
 
+    /// How often the service has asked the machine something so far, and the most questions that were open at a time since
+    /// the last call. The status of a cache does not count.
+    fn questions(&self) -> zbus::Result<(u64, u32)>;
+
+    /// How long the machine takes for each such question from now on, in milliseconds (0 at first).
+    fn set_question_time(&self, milliseconds: u32) -> zbus::Result<()>;
+
     /// Time between two samples of a watched cache from now on, in milliseconds (1000 at first).
     fn set_sample_period(&self, milliseconds: u32) -> zbus::Result<()>;
 

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 mod bus;
+pub mod flood;
+pub mod introspect;
 
 use bus::Running;
 use futures_util::StreamExt;
