@@ -155,17 +155,14 @@ pub async fn check(
     Err(Failure::new(Kind::NotAuthorized).detail(detail))
 }
 
-/// Model and size for a person, without control characters: a hostile drive may have some in its model.
+/// Model and size for a person. polkit fills in a detail for `$(name)`.
 pub(crate) fn describe(device: &DeviceText) -> String {
     let model = if device.model.is_empty() {
         &device.name
     } else {
         &device.model
     };
-    let clean: String = model
-        .chars()
-        .filter(|c| !c.is_control() && *c != '$')
-        .collect();
+    let clean = model.replace('$', "");
     format!("{clean} ({}, {})", SizeText::new(device.size), device.name)
 }
 

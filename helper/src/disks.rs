@@ -284,6 +284,7 @@ fn holders(name: &str) -> Vec<Holder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zbus::{OwnedVariant, Variant};
 
     #[test]
     fn the_drives_below_a_volume_are_counted_once() {
@@ -298,6 +299,49 @@ mod tests {
         let drives = |name| below(name, DEPTH, &slaves).into_iter().collect::<Vec<_>>();
         assert_eq!(drives("luks"), ["none1", "none2"]);
         assert_eq!(drives("none1"), ["none1"]);
+    }
+
+    /// What a drive, a file system or a partition table says of itself is chosen by whoever made it.
+    #[test]
+    fn what_a_device_says_of_itself_is_plain_text() {
+        let text = |text: &str| OwnedVariant::try_from(Variant::new(text)).unwrap();
+        let path = |path: &str| OwnedObjectPath::try_from(path.to_owned()).unwrap();
+        let drive = path("/org/freedesktop/UDisks2/drives/x");
+        let block = path("/org/freedesktop/UDisks2/block_devices/none1");
+        let node = OwnedVariant::try_from(Variant::new(b"/dev/none1\0".to_vec())).unwrap();
+        let objects: ManagedObjects = [
+            (
+                "Block",
+                block.clone(),
+                vec![
+                    ("Device", node),
+                    ("Drive", text(drive.as_str())),
+                    ("IdLabel", text("\u{1b}]0;x\u{7}Photos\u{202e}")),
+                ],
+            ),
+            (
+                "Drive",
+                drive.clone(),
+                vec![("Model", text("Barge\u{9b}2J")), ("Serial", text("A\nB"))],
+            ),
+        ]
+        .into_iter()
+        .map(|(name, path, values)| {
+            let name = format!("{}.{name}", udisks::UDISKS).try_into().unwrap();
+            let values = values
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value));
+            (path, [(name, values.collect())].into())
+        })
+        .collect();
+        let mut known = BlockDevice::default();
+        known.ident.text.name = "none1".to_owned();
+        let mounts = Mounts::default();
+        let device = device(&objects, &block, &[known], &mounts, "", &[]).unwrap();
+        let shown = device.ident.text;
+        assert_eq!(shown.label, "\u{fffd}]0;x\u{fffd}Photos\u{fffd}");
+        assert_eq!(shown.model, "Barge\u{fffd}2J");
+        assert_eq!(shown.serial, "A\u{fffd}B");
     }
 
     #[test]

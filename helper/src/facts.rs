@@ -5,7 +5,7 @@
 use crate::action::{DM_UUID_PREFIX, PARTITION_TYPE, Pair};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use tandem_api::{DeviceText, SsdHealth};
+use tandem_api::{DeviceText, SsdHealth, plain};
 
 /// The properties of a block device by which the service notices that another device has taken the place of the device.
 ///
@@ -333,9 +333,9 @@ impl Device {
         self.entries.iter().any(unlocks)
     }
 
-    /// The mount points of the device.
+    /// The mount points of the device in words.
     pub fn mount_points(&self) -> Vec<String> {
-        self.mounts.iter().map(|m| m.point.clone()).collect()
+        self.mounts.iter().map(|m| plain(&m.point)).collect()
     }
 }
 

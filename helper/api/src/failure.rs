@@ -2,7 +2,7 @@
 //! Why the service did not do what was asked, in a form that a client can put in words in any language.
 
 use crate::words::words;
-use crate::{DeviceText, ERROR_PREFIX, FileUser, Step};
+use crate::{DeviceText, ERROR_PREFIX, FileUser, Step, plain};
 use serde::{Deserialize, Serialize};
 use zbus::message::Header;
 use zbus::names::ErrorName;
@@ -257,7 +257,8 @@ impl Failure {
     /// With technical detail.
     #[must_use]
     pub fn detail(mut self, detail: impl std::fmt::Display) -> Self {
-        self.detail = detail.to_string();
+        let lines = detail.to_string();
+        self.detail = lines.lines().map(plain).collect::<Vec<_>>().join("\n");
         self
     }
 

@@ -43,6 +43,7 @@ mod sample;
 mod size;
 mod speed;
 mod state;
+mod text;
 pub mod udisks;
 mod words;
 
@@ -63,6 +64,7 @@ pub use speed::{SpeedTest, TimedReads, Trust};
 pub use state::{
     CacheState, JobKind, Mode, ModeRefusal, ModuleProblem, ModuleState, RefusedMode, SigningKey,
 };
+pub use text::plain;
 pub use words::UnknownWord;
 
 /// Well-known name of the service.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use tandem_api::plain;
 use tandem_helper::facts::Ident;
 use tandem_helper::machine::{BlockDevice, Machine};
 use tandem_helper::state::Store;
@@ -36,7 +37,7 @@ fn identities(ident: &Ident) -> BTreeSet<String> {
 }
 
 fn owner(device: &BlockDevice, cache: &Cache) -> Owner {
-    let property = |name: &str| device.properties.get(name).to_owned();
+    let property = |name: &str| plain(device.properties.get(name));
     let serial = [property("ID_SERIAL_SHORT"), property("ID_SERIAL")];
     let recognized = !device.ident.hardware.is_empty() || !device.ident.part_uuid.is_empty();
     Owner {
