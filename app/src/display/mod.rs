@@ -8,6 +8,7 @@ mod device;
 mod enrollment;
 mod failure;
 mod figures;
+mod file_name;
 mod fill;
 mod health;
 mod kernels;
@@ -37,6 +38,7 @@ pub use device::{
 pub use enrollment::{blue_screen, enrollment_steps, password_answer};
 pub use failure::{FailureWords, SYSTEM_BUS, failure_words};
 pub use figures::{Figure, figures};
+pub use file_name::file_name;
 pub use fill::fill;
 pub use health::{HealthWords, health_words, written_words};
 pub use kernels::kernels_words;
