@@ -132,6 +132,9 @@ fn device(
         block_bytes: line(sysfs(&whole).join("queue/logical_block_size"))
             .and_then(|n| n.parse().ok())
             .unwrap_or(0),
+        optimal_bytes: line(sysfs(&whole).join("queue/optimal_io_size"))
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0),
         // 0: the drive does not rotate. -1: the drive rotates at an unknown speed.
         rotates: drive.as_ref().map(|d| d.signed("RotationRate") != 0),
         swap: swaps

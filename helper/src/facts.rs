@@ -279,6 +279,8 @@ pub struct Device {
     pub removable: bool,
     /// Size of the smallest request in bytes (logical block size), 0 if unknown.
     pub block_bytes: u32,
+    /// Bytes of the requests that the drive says are best for it (`optimal_io_size`); 0 if it says nothing.
+    pub optimal_bytes: u64,
     /// The drive has spinning platters; `None` if unknown.
     pub rotates: Option<bool>,
     /// The device is in use as swap.

@@ -120,6 +120,7 @@ impl Scene {
                 read_only: false,
                 removable: drive.is_some_and(|d| d.removable),
                 block_bytes: 512,
+                optimal_bytes: 0,
                 rotates: drive.map(|d| d.rotation != 0),
                 swap: block.swap,
                 holders,

@@ -60,6 +60,7 @@ pub(crate) fn device(name: &str, size: u64) -> Device {
         read_only: false,
         removable: false,
         block_bytes: 512,
+        optimal_bytes: 0,
         rotates: Some(name.starts_with("sda")),
         swap: false,
         holders: Vec::new(),
