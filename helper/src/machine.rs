@@ -21,6 +21,28 @@ pub fn sysfs(name: &str) -> PathBuf {
     Path::new("/sys/class/block").join(name)
 }
 
+/// Checks that a device is still where it was found on its drive, and as large: the kernel gives the name and the number
+/// of a partition that is gone to another one. `folder`: the folder of the device in sysfs.
+///
+/// # Errors
+/// What is another, in words.
+pub fn check_place(folder: &Path, ident: &Ident) -> Result<(), String> {
+    let name = &ident.text.name;
+    let bytes = |file: &str| -> Option<u64> {
+        let sectors: u64 = line(folder.join(file))?.parse().ok()?;
+        sectors.checked_mul(SECTOR_BYTES)
+    };
+    let size = bytes("size").ok_or_else(|| format!("{name} is gone"))?;
+    let start = bytes("start").unwrap_or(0);
+    if (start, size) != (ident.start, ident.text.size) {
+        return Err(format!(
+            "{name} is another partition now: {size} bytes at {start}, and not {} at {}",
+            ident.text.size, ident.start
+        ));
+    }
+    Ok(())
+}
+
 /// The content of a file of one line.
 pub fn line(path: impl AsRef<Path>) -> Option<String> {
     Some(crate::read_lossy(path).ok()?.trim().to_owned())

@@ -2,10 +2,13 @@
 //! Reading and wiping the SSD. Every function blocks. It opens the device anew, and exclusively if it writes.
 
 use crate::facts::Ident;
+use crate::machine::check_place;
+use crate::mounts::table::device_number;
 use crate::superblock;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
 
 /// Bytes that are wiped at each end. Every signature that blkid knows lies within them: the farthest is that of VMFS,
 /// which begins at 2 MiB. The kernel module needs the first MiB to be zero.
@@ -37,6 +40,12 @@ fn exclusive(ident: &Ident) -> io::Result<File> {
             other => break other?,
         }
     };
+    // The device stays where it is while it is open: the kernel deletes no partition that is in use.
+    let facts = file.metadata()?;
+    if facts.file_type().is_block_device() {
+        let folder = Path::new("/sys/dev/block").join(device_number(facts.rdev()));
+        check_place(&folder, ident).map_err(io::Error::other)?;
+    }
     if ident.diskseq != 0 && diskseq(&file)? != ident.diskseq {
         return Err(io::Error::other("another device has taken the name"));
     }
