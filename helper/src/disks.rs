@@ -137,6 +137,7 @@ fn device(
             .unwrap_or(0),
         // 0: the drive does not rotate. -1: the drive rotates at an unknown speed.
         rotates: drive.as_ref().map(|d| d.signed("RotationRate") != 0),
+        carried: known.carried.clone(),
         swap: swaps
             .lines()
             .any(|line| line.split_ascii_whitespace().next() == Some(&node)),

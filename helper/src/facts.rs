@@ -78,6 +78,29 @@ impl Ident {
             && (!recorded.hardware.is_empty() || !recorded.part_uuid.is_empty())
     }
 
+    /// Whether this device is the recorded disk of a cache under another name. A newer kernel gives some NVMe drives
+    /// another WWN, and Windows writes a new signature to a partition table, which is a part of the UUIDs of the
+    /// partitions. So the place and the serial number have to agree, and the WWN or the UUID of the partition or of the
+    /// content: enclosures give different drives one serial number.
+    pub fn is_renamed(&self, recorded: &Self) -> bool {
+        let same = |now: &str, then: &str| !then.is_empty() && now == then;
+        let Some((wwn, serial)) = recorded.hardware.split_once('/') else {
+            return false;
+        };
+        self.same_kind(recorded)
+            && (self.start, self.text.size) == (recorded.start, recorded.text.size)
+            && self.is_called(serial)
+            && (self.is_called(wwn)
+                || same(&self.part_uuid, &recorded.part_uuid)
+                || same(&self.content_uuid, &recorded.content_uuid))
+    }
+
+    /// Whether the drive has this WWN or serial number, which is not empty.
+    fn is_called(&self, name: &str) -> bool {
+        let own = self.hardware.split('/').any(|own| own == name);
+        !name.is_empty() && (own || self.names.contains(&drive_name(name)))
+    }
+
     /// Whether this device may be the recorded device or a copy of the recorded device: one strong property that agrees
     /// is enough. Such a device is held while the only copy of the disk's newest data may be on an SSD.
     pub fn may_be(&self, recorded: &Self) -> bool {
@@ -238,6 +261,17 @@ pub struct Mount {
     pub mounter: Mounter,
 }
 
+/// What the superblock on an SSD says, as udev has read it at the last event of the SSD.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// UUID of the cache, 32 hex digits.
+    pub uuid: String,
+    /// [`Ident::origin_id`] of its disk; empty if udev has not told it.
+    pub disk_id: String,
+    /// Data may be on the SSD only.
+    pub may_be_dirty: bool,
+}
+
 /// All facts about a block device that a plan needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
@@ -268,6 +302,8 @@ pub struct Device {
     /// Another program has the device open exclusively, although neither mounts nor holders show a user. This is
     /// checked only shortly before the device is used.
     pub claimed: bool,
+    /// The cache whose superblock is on the device.
+    pub carried: Option<Carried>,
     /// Kind of the volume (`luks`, `lvm`, ...); none for a drive, a partition or an md array.
     pub volume: Option<String>,
     /// The device shows the clear text of an encrypted device below it.
@@ -407,6 +443,16 @@ impl Facts {
         recorded(&self.devices, |d| &d.ident, ident)
     }
 
+    /// The disk of a cache: see [`disk_of`].
+    pub fn disk(&self, pair: &Pair) -> Option<&Device> {
+        disk_of(&self.devices, |d| &d.ident, &pair.origin)
+    }
+
+    /// The SSD of a cache: see [`ssd_of`].
+    pub fn ssd(&self, pair: &Pair) -> Option<&Device> {
+        ssd_of(&self.devices, |d| &d.ident, |d| &d.carried, pair)
+    }
+
     /// The devices that may be the recorded device: see [`possible`].
     pub fn possible(&self, ident: &Ident) -> Vec<&Device> {
         possible(&self.devices, |d| &d.ident, ident)
@@ -445,6 +491,39 @@ pub fn recorded<'a, T>(
 ) -> Option<&'a T> {
     let mut all = devices.iter().filter(|d| ident_of(d).same_hardware(record));
     all.next().filter(|_| all.next().is_none())
+}
+
+/// The recorded disk of a cache, perhaps renamed: see [`Ident::is_renamed`]. A renamed disk counts only if no other device
+/// may be the disk.
+pub fn disk_of<'a, T>(
+    devices: &'a [T],
+    ident_of: impl Fn(&T) -> &Ident,
+    record: &Ident,
+) -> Option<&'a T> {
+    recorded(devices, &ident_of, record).or_else(|| {
+        let mut all = devices.iter().filter(|d| ident_of(d).may_be(record));
+        let only = all.next().filter(|_| all.next().is_none());
+        only.filter(|d| ident_of(d).is_renamed(record))
+    })
+}
+
+/// The SSD of a cache: the recorded device, or, if there is none, the one device with the superblock of the cache. None if
+/// two devices have it.
+pub fn ssd_of<'a, T>(
+    devices: &'a [T],
+    ident_of: impl Fn(&T) -> &Ident,
+    carried_by: impl Fn(&T) -> &Option<Carried>,
+    pair: &Pair,
+) -> Option<&'a T> {
+    recorded(devices, &ident_of, &pair.ssd).or_else(|| {
+        let carries = |d: &&T| {
+            let carried = carried_by(d).as_ref();
+            carried.is_some_and(|carried| carried.uuid == pair.uuid)
+                && ident_of(d).same_kind(&pair.ssd)
+        };
+        let mut all = devices.iter().filter(carries);
+        all.next().filter(|_| all.next().is_none())
+    })
 }
 
 /// All devices that may be the recorded device. Devices that agree with the whole record come first.

@@ -2,7 +2,8 @@
 //! The block devices of the machine as the kernel (sysfs) and udev (libudev) describe them. The start of the machine,
 //! udev's events and the service all recognise devices by these data. Mounts are in [`crate::mounts`].
 
-use crate::facts::{self, Ident, drive_name};
+use crate::action::Pair;
+use crate::facts::{self, Carried, Ident, drive_name};
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -150,6 +151,8 @@ pub struct BlockDevice {
     pub number: String,
     /// What udev knows of it.
     pub properties: Properties,
+    /// The cache whose superblock is on it.
+    pub carried: Option<Carried>,
 }
 
 impl BlockDevice {
@@ -184,10 +187,17 @@ impl BlockDevice {
             part_uuid: properties.get("ID_PART_ENTRY_UUID").to_lowercase(),
             content_uuid: properties.get("ID_FS_UUID").to_owned(),
         };
+        let carried = Some(properties.get("TANDEM_UUID")).filter(|uuid| !uuid.is_empty());
+        let carried = carried.map(|uuid| Carried {
+            uuid: uuid.to_owned(),
+            disk_id: properties.get("TANDEM_DISK").to_owned(),
+            may_be_dirty: properties.get("TANDEM_CLEAN") != "1",
+        });
         Self {
             ident,
             number: properties.number(),
             properties,
+            carried,
         }
     }
 
@@ -283,10 +293,15 @@ impl Machine {
     }
 }
 
+/// The SSD of a cache, see [`facts::ssd_of`].
+pub fn ssd_among(devices: &[BlockDevice], pair: &Pair) -> Option<BlockDevice> {
+    facts::ssd_of(devices, |d| &d.ident, |d| &d.carried, pair).cloned()
+}
+
 /// The devices of the machine to which a record leads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The device that agrees with the whole record; none if several devices do.
+    /// The disk of the record, see [`facts::disk_of`].
     pub recorded: Option<BlockDevice>,
     /// All devices that may be the recorded one, see [`facts::possible`].
     pub possible: Vec<BlockDevice>,
@@ -296,7 +311,7 @@ impl Found {
     /// Finds a recorded device among these devices.
     pub fn among(devices: &[BlockDevice], record: &Ident) -> Self {
         Self {
-            recorded: facts::recorded(devices, |d| &d.ident, record).cloned(),
+            recorded: facts::disk_of(devices, |d| &d.ident, record).cloned(),
             possible: facts::possible(devices, |d| &d.ident, record)
                 .into_iter()
                 .cloned()

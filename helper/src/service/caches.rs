@@ -2,7 +2,7 @@
 //! Shows the caches on the bus. Every change of the machine leads here, and only this file adds, changes and removes
 //! the objects of caches.
 
-use super::plans::{current, mapped};
+use super::plans::{current, leads_to, mapped};
 use super::steps::Seen;
 use super::{Service, Shown};
 use crate::action::Pair;
@@ -77,6 +77,10 @@ impl Service {
             let pair = current(&record.pair, &facts);
             if let Some(live) = seen.live.filter(|live| live.attached) {
                 self.let_grow(live, &facts).await;
+                let ssd = facts.ssd(&pair).is_some_and(|ssd| ssd.number == live.ssd);
+                if ssd && leads_to(live, &pair, &facts) {
+                    self.record_names(&record, &pair);
+                }
             }
             self.record_content(&record, mapped(&facts, &pair));
             let view = self.view(&record, &pair, &seen).await;

@@ -8,6 +8,7 @@ mod health;
 mod kept;
 mod kernels;
 mod naming;
+mod renamed;
 mod returning;
 mod settings;
 mod shared;
