@@ -21,6 +21,9 @@ words! {
         SsdInUse = "ssd-in-use",
         /// The SSD holds data, and the user has not agreed to erase the data: `device` (`content` says which data).
         SsdHoldsData = "ssd-holds-data",
+        /// The SSD has a cache of which there is no record, and data may be on the SSD only: `device`. Take the cache over, or
+        /// discard that data first ([`crate::ManagerProxy::found_caches`]).
+        SsdHoldsUnwritten = "ssd-holds-unwritten",
         /// The SSD holds unknown or encrypted content, and the user has not agreed to erase the content: `device`.
         SsdUnknownContent = "ssd-unknown-content",
         /// The SSD is a volume that would not be found early enough at the start of the machine, such as an unlocked

@@ -5,8 +5,8 @@ use crate::plan::MINIMUM_SSD_BYTES;
 use crate::service::Service;
 use std::sync::Arc;
 use tandem_api::{
-    DiskWatch, Failure, JobKind, ModuleProblem, ModuleState, NameChange, PlanReply, PlanSpec,
-    SigningKey, SpeedTest, SsdPart,
+    DiskWatch, Failure, FoundCache, JobKind, ModuleProblem, ModuleState, NameChange, PlanReply,
+    PlanSpec, SigningKey, SpeedTest, SsdPart,
 };
 use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
@@ -118,6 +118,29 @@ impl ManagerObject {
     #[zbus(property)]
     fn watches(&self) -> Vec<DiskWatch> {
         self.0.watches()
+    }
+
+    #[zbus(property)]
+    fn found_caches(&self) -> Vec<FoundCache> {
+        self.0.found_caches()
+    }
+
+    async fn take_over(
+        &self,
+        ssd: OwnedObjectPath,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.0.note_activity();
+        self.0.take_over(&header, &ssd).await
+    }
+
+    async fn discard_found(
+        &self,
+        ssd: OwnedObjectPath,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.0.note_activity();
+        self.0.discard_found(&header, &ssd).await
     }
 
     async fn check_kernels(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {

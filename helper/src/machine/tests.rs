@@ -323,3 +323,32 @@ fn names_of_drives_are_compared_as_udev_writes_them() {
         assert_eq!(drive_name(text), "S4_EV");
     }
 }
+
+#[test]
+fn each_name_of_a_drive_is_tried() {
+    let ident = Ident {
+        hardware: "0x5000/A_1".to_owned(),
+        names: vec!["0x5000".to_owned(), "A_1".to_owned(), "B".to_owned()],
+        start: 1 << 20,
+        ..Ident::default()
+    };
+    let recorded = |hardware: &str| {
+        Ident {
+            hardware: hardware.to_owned(),
+            ..ident.clone()
+        }
+        .origin_id()
+    };
+    let all = ident.origin_ids();
+    for hardware in ["0x5000/A_1", "0x5000/A 1", "/B", "0x5000/B", "0x5000/"] {
+        assert!(all.contains(&recorded(hardware)), "{hardware}");
+    }
+    for hardware in ["/", "0x5001/A_1", "0x5000/C"] {
+        assert!(!all.contains(&recorded(hardware)), "{hardware}");
+    }
+    let elsewhere = Ident {
+        start: 2 << 20,
+        ..ident.clone()
+    };
+    assert!(!all.contains(&elsewhere.origin_id()));
+}

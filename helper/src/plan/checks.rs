@@ -325,8 +325,13 @@ pub fn ssd(device: &Device, facts: &Facts, caches: &[String], erase: bool) -> Re
     let parts = || std::iter::once(device).chain(facts.partitions(device));
 
     if parts().any(|d| is_tandem(d) || caches.iter().any(|object| object == d.object())) {
-        // A format that no cache claims is left over from an unfinished removal: erasing is enough.
+        // A format that no cache claims is left over from an unfinished removal, or a cache of another system: erasing is
+        // enough unless data may be on the SSD only.
         let claimed = parts().any(|d| caches.iter().any(|object| object == d.object()));
+        let unwritten = |d: &Device| d.carried.as_ref().is_some_and(|c| c.may_be_dirty);
+        if !claimed && parts().any(unwritten) {
+            return Err(Failure::new(Kind::SsdHoldsUnwritten).device(text));
+        }
         if claimed || !erase {
             return Err(Failure::new(Kind::AlreadyCached).device(text));
         }

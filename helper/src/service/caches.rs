@@ -11,7 +11,7 @@ use crate::facts::{Device, Facts};
 use crate::history::History;
 use crate::iface::bounded::Bounded;
 use crate::iface::cache::{CacheObject, View};
-use crate::lifecycle::{self, Attempt, Link, Reason, Situation};
+use crate::lifecycle::{self, Attempt, Disk, Link, Reason, Situation};
 use crate::plan;
 use crate::sampler::Sampler;
 use crate::state::{CacheRecord, Intent};
@@ -89,6 +89,7 @@ impl Service {
         if let Err(e) = self.show(views).await {
             tracing::error!("cannot show the caches: {e}");
         }
+        self.show_found(&facts).await;
         self.follow_watches(&facts).await;
         Ok(all_protected)
     }
@@ -229,6 +230,12 @@ impl Service {
                 None => SsdHealth::unknown(),
             },
             chosen_name: record.name.clone(),
+            candidates: match (now.link, now.disk) {
+                (Link::None, Disk::Similar(_)) if record.may_be_dirty => {
+                    self.candidates(record, facts)
+                }
+                _ => Vec::new(),
+            },
             state,
             reason,
             mapped: device.map_or_else(no_object, |d| d.ident.text.object.clone()),

@@ -7,6 +7,7 @@
 
 mod caches;
 mod execute;
+mod found;
 mod kernels;
 mod names;
 mod plans;
@@ -38,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tandem_api::{BUS_NAME, Failure, PlanReply, PlanSpec, ROOT_PATH};
+use tandem_api::{BUS_NAME, Failure, FoundCache, PlanReply, PlanSpec, ROOT_PATH};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use zbus::message::Header;
@@ -102,6 +103,8 @@ struct Inner {
     kernels: Vec<String>,
     /// The module and its key, as last looked at.
     module: ModuleView,
+    /// The caches without a record, as last signalled.
+    found: Vec<FoundCache>,
     /// The devices, as the last refresh has found them.
     devices: Arc<Facts>,
     touched: Option<Instant>,

@@ -117,6 +117,11 @@ impl Machine {
         std::fs::create_dir(self.state.join(beside)).unwrap();
     }
 
+    /// Loses the record of this cache, as a system does that is installed anew.
+    pub fn lose_record(&self, uuid: &str) {
+        std::fs::remove_file(self.state.join(format!("caches/{uuid}.cache.json"))).unwrap();
+    }
+
     /// From now on every change of this cache's long history fails.
     pub fn no_history(&self, uuid: &str) {
         let beside = format!("history/{uuid}.history.new");
