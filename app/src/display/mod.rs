@@ -10,6 +10,7 @@ mod failure;
 mod figures;
 mod file_name;
 mod fill;
+mod found;
 mod health;
 mod kernels;
 mod mode;
@@ -40,6 +41,9 @@ pub use failure::{FailureWords, SYSTEM_BUS, failure_words};
 pub use figures::{Figure, figures};
 pub use file_name::file_name;
 pub use fill::fill;
+pub use found::{
+    Consent, candidate_words, confirm_words, discard_found_words, found_words, take_over_words,
+};
 pub use health::{HealthWords, health_words, written_words};
 pub use kernels::kernels_words;
 pub use mode::{

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{
-    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, ROOT_PATH, SigningKey,
-    SsdHealth, StepKind,
+    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, ROOT_PATH, SECTOR_BYTES,
+    SigningKey, SsdHealth, StepKind,
 };
 use tandem_helper::facts::{Mounter, StartEntry, StartTable};
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, interface};
@@ -93,6 +93,34 @@ impl Simulation {
             .iter()
             .filter_map(|n| OwnedObjectPath::try_from(block_path(n)).ok())
             .collect())
+    }
+
+    async fn plug_cache(
+        &self,
+        disk: OwnedObjectPath,
+        model: &str,
+        serial: &str,
+        dirty_bytes: u64,
+    ) -> Result<OwnedObjectPath, Failure> {
+        let disk = self.name_of(&disk)?;
+        let name = self.0.change(|s| {
+            let below = s.blocks.get(&disk);
+            let disk_id = below.map(|block| s.ident(&disk, block).origin_id());
+            let bytes = 250_000_000_000;
+            let whole = s.plug(drive("", model, serial, bytes, 0, "ata"));
+            if let Some(block) = s.blocks.get_mut(&whole) {
+                block.blank = false;
+                block.usage = "other".into();
+                block.kind = "tandem".into();
+                block.uuid = "fe".repeat(16);
+                block.disk_id = disk_id.unwrap_or_default();
+                block.dirty = dirty_bytes / SECTOR_BYTES;
+            }
+            whole
+        });
+        self.0.synced().await;
+        OwnedObjectPath::try_from(block_path(&name))
+            .map_err(|e| Failure::new(Kind::Internal).detail(e))
     }
 
     async fn unplug(&self, block: OwnedObjectPath) -> Result<(), Failure> {

@@ -22,6 +22,16 @@ pub trait Simulation {
         bytes: u64,
     ) -> zbus::Result<Vec<OwnedObjectPath>>;
 
+    /// Plugs in an SSD with a cache of this disk, made by another system. Returns the block object of the SSD.
+    /// `dirty_bytes`: so much is on the SSD only.
+    fn plug_cache(
+        &self,
+        disk: &OwnedObjectPath,
+        model: &str,
+        serial: &str,
+        dirty_bytes: u64,
+    ) -> zbus::Result<OwnedObjectPath>;
+
     /// Unplugs the drive of this block object.
     fn unplug(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
 
