@@ -160,7 +160,15 @@ fn a_disk_with_one_new_name_is_the_disk_and_with_two_new_ones_may_be() {
     other.ident.content_uuid = "other".to_owned();
     let mut recorded = before.clone();
     enclosure(&mut recorded);
-    assert_eq!(Found::among(&[other], &recorded).recorded, None);
+    assert_eq!(
+        Found::among(std::slice::from_ref(&other), &recorded).recorded,
+        None
+    );
+    // The same enclosure, without a WWN, with another drive of this size.
+    recorded.hardware = format!("/{serial}");
+    let found = Found::among(&[other], &recorded);
+    assert_eq!(found.possible.len(), 1, "it is held");
+    assert_eq!(found.recorded, None, "another drive in the enclosure");
     // A copy beside it: either may be the disk.
     let mut copy = disk("sdb1", &USB);
     copy.ident.content_uuid.clone_from(&now.ident.content_uuid);

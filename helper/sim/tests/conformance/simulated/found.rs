@@ -104,7 +104,6 @@ async fn a_disk_that_is_not_sure_is_confirmed_by_the_user_and_gets_what_it_lacks
     assert!(cache.candidates().await.unwrap().is_empty());
     let known = cache.confirm_disk(&bench.spec.origin).await.unwrap_err();
     assert_eq!(Failure::from(known).name, "disk-known");
-    simulation.restart().await.unwrap();
     simulation
         .rehouse(&bench.spec.origin, "ENCLOSURE")
         .await
