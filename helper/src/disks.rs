@@ -137,6 +137,7 @@ fn device(
             .unwrap_or(0),
         // 0: the drive does not rotate. -1: the drive rotates at an unknown speed.
         rotates: drive.as_ref().map(|d| d.signed("RotationRate") != 0),
+        snapshots: has_snapshots(&name),
         carried: known.carried.clone(),
         swap: swaps
             .lines()
@@ -268,6 +269,15 @@ fn below(name: &str, depth: u32, slaves: &impl Fn(&str) -> Vec<String>) -> BTree
         .iter()
         .flat_map(|name| below(name, depth - 1, slaves))
         .collect()
+}
+
+/// Whether a logical volume has snapshots: LVM then puts the volume over a hidden one.
+fn has_snapshots(name: &str) -> bool {
+    let hidden = |below: &String| {
+        let volume = line(sysfs(below).join("dm/name"));
+        volume.is_some_and(|volume| volume.ends_with("-real"))
+    };
+    volume_kind(name) == "lvm" && slaves(name).iter().any(hidden)
 }
 
 fn holders(name: &str) -> Vec<Holder> {

@@ -9,7 +9,7 @@ pub use ident::{Ident, drive_name};
 use crate::action::{DM_UUID_PREFIX, PARTITION_TYPE, Pair};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use tandem_api::{SsdHealth, plain};
+use tandem_api::{Sharing, SsdHealth, plain};
 
 /// The program that mounted a file system. It decides how the file system is mounted again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +130,8 @@ pub struct Device {
     /// Another program has the device open exclusively, although neither mounts nor holders show a user. This is
     /// checked only shortly before the device is used.
     pub claimed: bool,
+    /// The device is a logical volume with snapshots. Those of a thin volume are not seen here.
+    pub snapshots: bool,
     /// The cache whose superblock is on the device.
     pub carried: Option<Carried>,
     /// Kind of the volume (`luks`, `lvm`, ...); none for a drive, a partition or an md array.
@@ -269,6 +271,23 @@ impl Facts {
     /// The recorded device: see [`recorded`].
     pub fn same_hardware(&self, ident: &Ident) -> Option<&Device> {
         recorded(&self.devices, |d| &d.ident, ident)
+    }
+
+    /// Whether something beside a cache changes its disk. `mapped`: the mapping above the disk.
+    pub fn sharing(&self, disk: &Device, mapped: Option<&Device>) -> Sharing {
+        let content = mapped.unwrap_or(disk);
+        let further = |d: &Device| {
+            d.object() != disk.object()
+                && !d.ident.hardware.starts_with(DM_UUID_PREFIX)
+                && d.ident.text.content == "btrfs"
+                && d.content_uuid == content.content_uuid
+        };
+        let is_btrfs = content.ident.text.content == "btrfs" && !content.content_uuid.is_empty();
+        match is_btrfs && self.devices.iter().any(further) {
+            true => Sharing::Filesystem,
+            false if disk.snapshots => Sharing::Snapshots,
+            false => Sharing::Alone,
+        }
     }
 
     /// The disk of a cache: see [`disk_of`].

@@ -38,6 +38,19 @@ words! {
     }
 }
 
+words! {
+    /// Whether something beside the cache changes what is on its disk.
+    Sharing {
+        /// Nothing does.
+        Alone = "alone",
+        /// The file system has further devices, by which it can be mounted without the cache.
+        Filesystem = "file-system",
+        /// The disk is a logical volume with snapshots: a merge changes it below the cache, and a snapshot does not have what
+        /// is on the SSD only.
+        Snapshots = "snapshots",
+    }
+}
+
 /// A device that may be the disk of a cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
 pub struct DiskCandidate {

@@ -52,7 +52,7 @@ pub use advice::{AdvicePoint, DiskWatch, Verdict, WatchState};
 pub use device::{DeviceText, FileUser, PartUse, SsdPart};
 pub use dirty_limit::DirtyLimit;
 pub use failure::{DataState, Failure, Kind};
-pub use found::{DiskCandidate, DiskMark, FoundCache};
+pub use found::{DiskCandidate, DiskMark, FoundCache, Sharing};
 pub use health::{Lifetime, SelfReport, SsdHealth};
 pub use history::{LongHistory, Period, Span, SsdWritten};
 pub use latency::{Bucket, Latency};

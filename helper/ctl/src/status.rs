@@ -49,6 +49,7 @@ pub async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> 
         "may_be_unwritten": cache.may_be_unwritten().await?,
         "waits_for_kernel": cache.waits_for_kernel().await?,
         "grub_would_fail": cache.grub_would_fail().await?,
+        "sharing": cache.sharing().await?,
         "shutdown_minutes": cache.shutdown_minutes().await?,
         "dirty_limit": cache.dirty_limit().await?,
         "paused": cache.paused().await?,
@@ -128,6 +129,9 @@ pub async fn status(
         }
         if cache.grub_would_fail().await? {
             say(format_args!("  GRUB:    {}", words::GRUB_WOULD_FAIL));
+        }
+        if let Some(words) = words::sharing(cache.sharing().await?) {
+            say(format_args!("  Shared:  {words}"));
         }
         if cache.paused().await? {
             say("  Paused:  Nothing new is stored; see “tandemctl resume”");

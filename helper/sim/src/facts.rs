@@ -136,6 +136,7 @@ impl Scene {
                 removable: drive.is_some_and(|d| d.removable),
                 block_bytes: 512,
                 optimal_bytes: 0,
+                snapshots: block.snapshots,
                 carried: self.carried(name, block),
                 rotates: drive.map(|d| d.rotation != 0),
                 swap: block.swap,

@@ -251,6 +251,17 @@ impl Simulation {
         Ok(())
     }
 
+    async fn set_snapshots(&self, block: OwnedObjectPath, snapshots: bool) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| {
+            if let Some(block) = s.blocks.get_mut(&name) {
+                block.snapshots = snapshots;
+            }
+        });
+        self.0.synced().await;
+        Ok(())
+    }
+
     fn claim(&self, block: OwnedObjectPath, claimed: bool) -> Result<(), Failure> {
         let name = self.name_of(&block)?;
         self.0.change(|s| {

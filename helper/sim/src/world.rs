@@ -52,6 +52,8 @@ pub struct Block {
     pub swap: bool,
     /// A program has the device open exclusively, and neither mounts nor volumes show that.
     pub claimed: bool,
+    /// This is a logical volume with snapshots.
+    pub snapshots: bool,
     /// Identity of the disk that the format on this SSD names.
     pub disk_id: String,
     /// Dirty sectors on this SSD while its cache is not assembled.

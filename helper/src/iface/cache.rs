@@ -12,7 +12,7 @@ use crate::service::Service;
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_api::{
     CacheState, DeviceText, DirtyLimit, DiskCandidate, Failure, JobKind, Kind, LongHistory, Mode,
-    PlanReply, RefusedMode, SECTOR_BYTES, Sample, Span, SpeedTest, SsdHealth,
+    PlanReply, RefusedMode, SECTOR_BYTES, Sample, Sharing, Span, SpeedTest, SsdHealth,
 };
 use zbus::message::Header;
 use zbus::object_server::{InterfaceRef, ResponseDispatchNotifier, SignalEmitter};
@@ -110,6 +110,9 @@ impl CacheObject {
         }
         if old.grub_would_fail != new.grub_would_fail {
             this.grub_would_fail_changed(emitter).await?;
+        }
+        if old.sharing != new.sharing {
+            this.sharing_changed(emitter).await?;
         }
         if old.shutdown_minutes != new.shutdown_minutes {
             this.shutdown_minutes_changed(emitter).await?;
@@ -385,6 +388,11 @@ impl CacheObject {
     #[zbus(property)]
     fn grub_would_fail(&self) -> bool {
         self.view(|v| v.grub_would_fail)
+    }
+
+    #[zbus(property)]
+    fn sharing(&self) -> Sharing {
+        self.view(|v| v.sharing)
     }
 
     #[zbus(property)]

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{
-    CacheState, DeviceText, Failure, JobKind, Kind, ModuleState, ROOT_PATH, SECTOR_BYTES,
+    CacheState, DeviceText, Failure, JobKind, Kind, ModuleState, ROOT_PATH, SECTOR_BYTES, Sharing,
     SpeedTest, SsdHealth,
 };
 use zbus::OwnedObjectPath;
@@ -75,6 +75,7 @@ impl Service {
         for (uuid, record) in protected_records {
             let seen = seen(&uuid);
             let pair = current(&record.pair, &facts);
+            let record = self.not_warm_if_shared(record, &pair, &facts).await;
             if let Some(live) = seen.live.filter(|live| live.attached) {
                 self.let_grow(live, &facts).await;
                 let ssd = facts.ssd(&pair).is_some_and(|ssd| ssd.number == live.ssd);
@@ -153,6 +154,29 @@ impl Service {
         }
     }
 
+    /// What beside the cache changes its disk.
+    fn sharing(pair: &Pair, facts: &Facts) -> Sharing {
+        let disk = facts.same_hardware(&pair.origin);
+        disk.map_or(Sharing::Alone, |disk| {
+            facts.sharing(disk, mapped(facts, pair))
+        })
+    }
+
+    /// Has the next start of the cache be cold if something beside the cache changes its disk. This is recorded again after
+    /// each start.
+    async fn not_warm_if_shared(
+        &self,
+        record: CacheRecord,
+        pair: &Pair,
+        facts: &Facts,
+    ) -> CacheRecord {
+        if record.pair.copies_stale || Self::sharing(pair, facts) == Sharing::Alone {
+            return record;
+        }
+        let cold = self.change(&record, lifecycle::made_cold).await;
+        cold.unwrap_or(record)
+    }
+
     async fn view(&self, record: &CacheRecord, pair: &Pair, seen: &Seen<'_>) -> View {
         let facts = seen.facts;
         let (origin, ssd) = (
@@ -219,6 +243,7 @@ impl Service {
             waits_for_kernel: record.waits_for_kernel,
             // GRUB's folder lies on the mapping, which is above the disk, or on the disk alone.
             grub_would_fail: origin.is_some_and(|disk| facts.is_below_grub(disk)),
+            sharing: Self::sharing(pair, facts),
             shutdown_minutes: record.shutdown_minutes,
             dirty_limit: record.pair.dirty_limit,
             paused: state == CacheState::Active

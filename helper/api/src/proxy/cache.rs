@@ -3,7 +3,7 @@
 
 use crate::{
     CacheState, DeviceText, DirtyLimit, DiskCandidate, LongHistory, Mode, PlanReply, RefusedMode,
-    Sample, Span, SpeedTest, SsdHealth,
+    Sample, Sharing, Span, SpeedTest, SsdHealth,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -231,6 +231,10 @@ pub trait Cache {
     /// removed before.
     #[zbus(property)]
     fn grub_would_fail(&self) -> zbus::Result<bool>;
+
+    /// Whether something beside the cache changes the disk. While it does, each start of the cache is cold.
+    #[zbus(property)]
+    fn sharing(&self) -> zbus::Result<Sharing>;
 
     /// Minutes that a shutdown may take to write all dirty data to the disk; 0: it does not do that.
     #[zbus(property)]

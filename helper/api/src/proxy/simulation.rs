@@ -67,6 +67,9 @@ pub trait Simulation {
     /// Has GRUB start the machine by BIOS from this block object.
     fn set_bios_grub(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
 
+    /// Whether this block object, a logical volume, has snapshots from now on.
+    fn set_snapshots(&self, block: &OwnedObjectPath, snapshots: bool) -> zbus::Result<()>;
+
     /// Whether a program has this block object open exclusively from now on.
     fn claim(&self, block: &OwnedObjectPath, claimed: bool) -> zbus::Result<()>;
 

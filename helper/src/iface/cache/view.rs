@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a client sees of a cache.
 
-use tandem_api::{CacheState, DeviceText, DirtyLimit, DiskCandidate, Mode, RefusedMode, SsdHealth};
+use tandem_api::{
+    CacheState, DeviceText, DirtyLimit, DiskCandidate, Mode, RefusedMode, Sharing, SsdHealth,
+};
 use zbus::OwnedObjectPath;
 
 /// The properties of a cache that can change.
@@ -21,6 +23,8 @@ pub struct View {
     pub waits_for_kernel: bool,
     /// Whether GRUB could not start the machine after its next update, because of this cache.
     pub grub_would_fail: bool,
+    /// What beside the cache changes the disk.
+    pub sharing: Sharing,
     /// Minutes that a shutdown may take to write all dirty data to the disk.
     pub shutdown_minutes: u32,
     /// How much data may be on the SSD only.

@@ -61,6 +61,7 @@ pub(crate) fn device(name: &str, size: u64) -> Device {
         removable: false,
         block_bytes: 512,
         optimal_bytes: 0,
+        snapshots: false,
         carried: None,
         rotates: Some(name.starts_with("sda")),
         swap: false,

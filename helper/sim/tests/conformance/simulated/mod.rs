@@ -13,6 +13,7 @@ mod renamed;
 mod returning;
 mod settings;
 mod shared;
+mod sharing;
 mod speed;
 mod start_names;
 mod statistics;
