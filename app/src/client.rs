@@ -227,6 +227,30 @@ impl Client {
         Ok(())
     }
 
+    /// Has a cache used of which this system has no record.
+    ///
+    /// # Errors
+    /// Why the cache is not used.
+    pub async fn take_over(&self, ssd: &OwnedObjectPath) -> Result<(), Failure> {
+        Ok(self.manager().await?.take_over(ssd).await?)
+    }
+
+    /// Gives up what a cache holds of which this system has no record.
+    ///
+    /// # Errors
+    /// Why nothing was given up.
+    pub async fn discard_found(&self, ssd: &OwnedObjectPath) -> Result<(), Failure> {
+        Ok(self.manager().await?.discard_found(ssd).await?)
+    }
+
+    /// Says that a disk is the disk of a cache.
+    ///
+    /// # Errors
+    /// Why it is not on record as that.
+    pub async fn confirm_disk(&self, cache: &str, disk: &OwnedObjectPath) -> Result<(), Failure> {
+        Ok(self.cache(cache).await?.confirm_disk(disk).await?)
+    }
+
     /// Asks a job to stop and to undo what it did.
     ///
     /// # Errors

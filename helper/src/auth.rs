@@ -32,11 +32,15 @@ pub enum Permission {
     TestSpeed,
     /// Observe the requests to a disk, and end that.
     WatchDisk,
+    /// Use a cache of which this system has no record.
+    TakeOver,
+    /// Say which device is the disk of a cache.
+    ConfirmDisk,
 }
 
 impl Permission {
     /// All permissions.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Create,
         Self::CreateErasing,
         Self::Resize,
@@ -48,6 +52,8 @@ impl Permission {
         Self::ChangeNames,
         Self::TestSpeed,
         Self::WatchDisk,
+        Self::TakeOver,
+        Self::ConfirmDisk,
     ];
 
     /// Id of the polkit action.
@@ -64,6 +70,8 @@ impl Permission {
             Self::ChangeNames => "org.tandemcache.Tandem1.change-names",
             Self::TestSpeed => "org.tandemcache.Tandem1.test-speed",
             Self::WatchDisk => "org.tandemcache.Tandem1.watch-disk",
+            Self::TakeOver => "org.tandemcache.Tandem1.take-over",
+            Self::ConfirmDisk => "org.tandemcache.Tandem1.confirm-disk",
         }
     }
 
@@ -97,6 +105,10 @@ impl Permission {
             Self::WatchDisk => {
                 gettext("Authenticate to choose whether Tandem watches how $(disk) is used")
             }
+            Self::TakeOver => gettext("Authenticate to use the cache on $(ssd) for $(disk)"),
+            Self::ConfirmDisk => gettext(
+                "Authenticate to confirm that $(disk) is the disk of the cache on $(ssd). What is stored only on the SSD will be written to it",
+            ),
         }
     }
 }
@@ -155,17 +167,14 @@ pub async fn check(
     Err(Failure::new(Kind::NotAuthorized).detail(detail))
 }
 
-/// Model and size for a person, without control characters: a hostile drive may have some in its model.
+/// Model and size for a person. polkit fills in a detail for `$(name)`.
 pub(crate) fn describe(device: &DeviceText) -> String {
     let model = if device.model.is_empty() {
         &device.name
     } else {
         &device.model
     };
-    let clean: String = model
-        .chars()
-        .filter(|c| !c.is_control() && *c != '$')
-        .collect();
+    let clean = model.replace('$', "");
     format!("{clean} ({}, {})", SizeText::new(device.size), device.name)
 }
 

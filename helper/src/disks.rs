@@ -28,6 +28,11 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
             .detail(e)
     };
     let objects = udisks::objects(connection).await.map_err(unavailable)?;
+    crate::waiting(|| read(&objects))
+}
+
+/// The facts, with what UDisks2 says of the devices.
+fn read(objects: &ManagedObjects) -> Result<Facts, Failure> {
     let mounts = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let swaps = crate::read_lossy("/proc/swaps").unwrap_or_default();
     let known = Machine::default()
@@ -36,7 +41,7 @@ pub async fn facts(connection: &Connection) -> Result<Facts, Failure> {
     let entries = start_entries().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
     let mut devices: Vec<_> = objects
         .keys()
-        .filter_map(|path| device(&objects, path, &known, &mounts, &swaps, &entries))
+        .filter_map(|path| device(objects, path, &known, &mounts, &swaps, &entries))
         .collect();
     if boot::assembles() {
         for device in &mut devices {
@@ -127,8 +132,13 @@ fn device(
         block_bytes: line(sysfs(&whole).join("queue/logical_block_size"))
             .and_then(|n| n.parse().ok())
             .unwrap_or(0),
+        optimal_bytes: line(sysfs(&whole).join("queue/optimal_io_size"))
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0),
         // 0: the drive does not rotate. -1: the drive rotates at an unknown speed.
         rotates: drive.as_ref().map(|d| d.signed("RotationRate") != 0),
+        snapshots: has_snapshots(&name),
+        carried: known.carried.clone(),
         swap: swaps
             .lines()
             .any(|line| line.split_ascii_whitespace().next() == Some(&node)),
@@ -261,6 +271,15 @@ fn below(name: &str, depth: u32, slaves: &impl Fn(&str) -> Vec<String>) -> BTree
         .collect()
 }
 
+/// Whether a logical volume has snapshots: LVM then puts the volume over a hidden one.
+fn has_snapshots(name: &str) -> bool {
+    let hidden = |below: &String| {
+        let volume = line(sysfs(below).join("dm/name"));
+        volume.is_some_and(|volume| volume.ends_with("-real"))
+    };
+    volume_kind(name) == "lvm" && slaves(name).iter().any(hidden)
+}
+
 fn holders(name: &str) -> Vec<Holder> {
     let Ok(entries) = fs::read_dir(sysfs(name).join("holders")) else {
         return Vec::new();
@@ -279,6 +298,7 @@ fn holders(name: &str) -> Vec<Holder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zbus::{OwnedVariant, Variant};
 
     #[test]
     fn the_drives_below_a_volume_are_counted_once() {
@@ -293,6 +313,49 @@ mod tests {
         let drives = |name| below(name, DEPTH, &slaves).into_iter().collect::<Vec<_>>();
         assert_eq!(drives("luks"), ["none1", "none2"]);
         assert_eq!(drives("none1"), ["none1"]);
+    }
+
+    /// What a drive, a file system or a partition table says of itself is chosen by whoever made it.
+    #[test]
+    fn what_a_device_says_of_itself_is_plain_text() {
+        let text = |text: &str| OwnedVariant::try_from(Variant::new(text)).unwrap();
+        let path = |path: &str| OwnedObjectPath::try_from(path.to_owned()).unwrap();
+        let drive = path("/org/freedesktop/UDisks2/drives/x");
+        let block = path("/org/freedesktop/UDisks2/block_devices/none1");
+        let node = OwnedVariant::try_from(Variant::new(b"/dev/none1\0".to_vec())).unwrap();
+        let objects: ManagedObjects = [
+            (
+                "Block",
+                block.clone(),
+                vec![
+                    ("Device", node),
+                    ("Drive", text(drive.as_str())),
+                    ("IdLabel", text("\u{1b}]0;x\u{7}Photos\u{202e}")),
+                ],
+            ),
+            (
+                "Drive",
+                drive.clone(),
+                vec![("Model", text("Barge\u{9b}2J")), ("Serial", text("A\nB"))],
+            ),
+        ]
+        .into_iter()
+        .map(|(name, path, values)| {
+            let name = format!("{}.{name}", udisks::UDISKS).try_into().unwrap();
+            let values = values
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value));
+            (path, [(name, values.collect())].into())
+        })
+        .collect();
+        let mut known = BlockDevice::default();
+        known.ident.text.name = "none1".to_owned();
+        let mounts = Mounts::default();
+        let device = device(&objects, &block, &[known], &mounts, "", &[]).unwrap();
+        let shown = device.ident.text;
+        assert_eq!(shown.label, "\u{fffd}]0;x\u{fffd}Photos\u{fffd}");
+        assert_eq!(shown.model, "Barge\u{fffd}2J");
+        assert_eq!(shown.serial, "A\u{fffd}B");
     }
 
     #[test]

@@ -2,168 +2,14 @@
 //! The facts about the machine's block devices at one moment. They are plain values, so that all decisions about them
 //! are pure functions.
 
+mod ident;
+
+pub use ident::{Ident, drive_name};
+
 use crate::action::{DM_UUID_PREFIX, PARTITION_TYPE, Pair};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use tandem_api::{DeviceText, SsdHealth};
-
-/// The properties of a block device by which the service notices that another device has taken the place of the device.
-///
-/// After a replug the kernel may give the same name to another device. The kernel gives each sequence number only once
-/// in a boot. The other fields stay valid after a restart.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ident {
-    /// The device in words, with the UDisks2 object path and the kernel name.
-    pub text: DeviceText,
-    /// Sequence number of the whole disk (`diskseq`), 0 if the kernel gives none.
-    pub diskseq: u64,
-    /// The boot in which the name and the sequence number are valid.
-    pub boot: String,
-    /// `WWN/serial` of a drive; either of the two may be empty. For a volume: its unique name (`dm/uuid`, `md/uuid`).
-    /// Empty if the device has neither.
-    pub hardware: String,
-    /// All WWNs and serial numbers of the drive in udev's database, with blanks as `_`; empty for a volume. Each
-    /// version of UDisks2 makes its own choice from them for `hardware`.
-    #[serde(default)]
-    pub names: Vec<String>,
-    /// First byte on the drive; 0 for a whole drive.
-    pub start: u64,
-    /// UUID of the partition, empty for a whole device.
-    pub part_uuid: String,
-    /// UUID of the file system or volume format on the device; empty if there is none.
-    #[serde(default)]
-    pub content_uuid: String,
-}
-
-impl Default for Ident {
-    /// A device that does not exist.
-    fn default() -> Self {
-        Self {
-            text: DeviceText::none(),
-            diskseq: 0,
-            boot: String::new(),
-            hardware: String::new(),
-            names: Vec::new(),
-            start: 0,
-            part_uuid: String::new(),
-            content_uuid: String::new(),
-        }
-    }
-}
-
-/// A WWN or serial number in udev's form: blanks at the ends are removed, and each run of blanks inside becomes one
-/// `_`.
-pub fn drive_name(text: &str) -> String {
-    text.split(|c: char| c.is_whitespace() || c == '_')
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>()
-        .join("_")
-}
-
-impl Ident {
-    /// Path of the device node.
-    pub fn node(&self) -> String {
-        format!("/dev/{}", self.text.name)
-    }
-
-    /// Whether this device is the recorded device, perhaps under another name and after a restart: all properties in
-    /// the record agree. Only such a device becomes part of a cache.
-    ///
-    /// The UUID of the file system is not compared: the newest superblock of a dirty disk may be on the SSD only.
-    pub fn same_hardware(&self, recorded: &Self) -> bool {
-        self.same_kind(recorded)
-            && self.same_drive(recorded)
-            && self.same_place(recorded)
-            && self.part_uuid == recorded.part_uuid
-            && (!recorded.hardware.is_empty() || !recorded.part_uuid.is_empty())
-    }
-
-    /// Whether this device may be the recorded device or a copy of the recorded device: one strong property that agrees
-    /// is enough. Such a device is held while the only copy of the disk's newest data may be on an SSD.
-    pub fn may_be(&self, recorded: &Self) -> bool {
-        let same = |now: &str, then: &str| !then.is_empty() && now == then;
-        let drive = !recorded.hardware.is_empty() && self.same_drive(recorded);
-        let content = same(&self.content_uuid, &recorded.content_uuid);
-        !self.hardware.starts_with(DM_UUID_PREFIX)
-            && self.same_kind(recorded)
-            && (same(&self.part_uuid, &recorded.part_uuid)
-                || (content && self.text.size == recorded.text.size)
-                || (drive && self.same_place(recorded)))
-    }
-
-    /// False if this is a loop device or a volume of device-mapper and the recorded device was neither: an image of a
-    /// disk has all UUIDs of the disk and is not the disk.
-    fn same_kind(&self, recorded: &Self) -> bool {
-        let is_virtual = |ident: &Self| {
-            ["loop", "dm-"]
-                .into_iter()
-                .find(|kind| ident.text.name.starts_with(kind))
-        };
-        is_virtual(self).is_none() || is_virtual(self) == is_virtual(recorded)
-    }
-
-    fn same_place(&self, recorded: &Self) -> bool {
-        let size = self.text.size == recorded.text.size || self.has_grown(recorded);
-        self.start == recorded.start && size
-    }
-
-    /// Whether the device is larger than the recorded device and can have grown. A partition and a volume can grow. A
-    /// larger drive is another drive, even if an enclosure gives both the same serial number.
-    fn has_grown(&self, recorded: &Self) -> bool {
-        let can_grow = recorded.is_volume() || !recorded.part_uuid.is_empty();
-        self.text.size > recorded.text.size && can_grow
-    }
-
-    /// Whether the device is a volume of device-mapper or an array, or a partition of one.
-    pub fn is_volume(&self) -> bool {
-        !self.hardware.is_empty() && !self.hardware.contains('/')
-    }
-
-    /// Whether the drive has the recorded WWN and serial number, or the volume has the recorded name.
-    fn same_drive(&self, recorded: &Self) -> bool {
-        if recorded.hardware.is_empty() || self.hardware == recorded.hardware {
-            return true;
-        }
-        let (wwn, serial) = recorded.hardware.split_once('/').unwrap_or_default();
-        let has = |name: &str| name.is_empty() || self.names.contains(&drive_name(name));
-        !(wwn.is_empty() && serial.is_empty()) && has(wwn) && has(serial)
-    }
-
-    /// Whether `other` is the same device under the same name, and was not plugged in again since.
-    pub fn same_device(&self, other: &Self) -> bool {
-        self.same_hardware(other)
-            && self.boot == other.boot
-            && self.diskseq == other.diskseq
-            && self.text.name == other.text.name
-    }
-
-    /// Whether the identity of this device has a WWN, which no other drive has.
-    pub fn has_wwn(&self) -> bool {
-        let wwn = self.hardware.split_once('/');
-        wwn.is_some_and(|(wwn, _)| !wwn.is_empty())
-    }
-
-    /// Whether this device is the very device that `before` describes: it was not plugged in again since, or its drive
-    /// has the same WWN. A serial number is not enough here: an enclosure may have another drive in it.
-    pub fn is_again(&self, before: &Self) -> bool {
-        let not_replugged = self.boot == before.boot
-            && self.diskseq == before.diskseq
-            && self.text.name == before.text.name;
-        self.hardware == before.hardware
-            && self.same_place(before)
-            && self.part_uuid == before.part_uuid
-            && (not_replugged || self.has_wwn())
-    }
-
-    /// Identity for the module (`origin_id`), in hex: a digest of the properties that stay the same after a restart.
-    pub fn origin_id(&self) -> String {
-        let text = format!(
-            "{}\n{}\n{}\n{}",
-            self.hardware, self.start, self.part_uuid, self.text.size
-        );
-        crate::hex(&<sha2::Sha256 as sha2::Digest>::digest(text.as_bytes()))
-    }
-}
+use tandem_api::{Sharing, SsdHealth, plain};
 
 /// The program that mounted a file system. It decides how the file system is mounted again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -250,6 +96,17 @@ pub struct Mount {
     pub mounter: Mounter,
 }
 
+/// What the superblock on an SSD says, as udev has read it at the last event of the SSD.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// UUID of the cache, 32 hex digits.
+    pub uuid: String,
+    /// [`Ident::origin_id`] of its disk; empty if udev has not told it.
+    pub disk_id: String,
+    /// Data may be on the SSD only.
+    pub may_be_dirty: bool,
+}
+
 /// All facts about a block device that a plan needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
@@ -280,6 +137,10 @@ pub struct Device {
     /// Another program has the device open exclusively, although neither mounts nor holders show a user. This is
     /// checked only shortly before the device is used.
     pub claimed: bool,
+    /// The device is a logical volume with snapshots. Those of a thin volume are not seen here.
+    pub snapshots: bool,
+    /// The cache whose superblock is on the device.
+    pub carried: Option<Carried>,
     /// Kind of the volume (`luks`, `lvm`, ...); none for a drive, a partition or an md array.
     pub volume: Option<String>,
     /// The device shows the clear text of an encrypted device below it.
@@ -291,6 +152,8 @@ pub struct Device {
     pub removable: bool,
     /// Size of the smallest request in bytes (logical block size), 0 if unknown.
     pub block_bytes: u32,
+    /// Bytes of the requests that the drive says are best for it (`optimal_io_size`); 0 if it says nothing.
+    pub optimal_bytes: u64,
     /// The drive has spinning platters; `None` if unknown.
     pub rotates: Option<bool>,
     /// The device is in use as swap.
@@ -352,9 +215,9 @@ impl Device {
         early.find(|entry| entry.table != StartTable::Fstab || entry.target != "/")
     }
 
-    /// The mount points of the device.
+    /// The mount points of the device in words.
     pub fn mount_points(&self) -> Vec<String> {
-        self.mounts.iter().map(|m| m.point.clone()).collect()
+        self.mounts.iter().map(|m| plain(&m.point)).collect()
     }
 }
 
@@ -424,6 +287,33 @@ impl Facts {
         recorded(&self.devices, |d| &d.ident, ident)
     }
 
+    /// Whether something beside a cache changes its disk. `mapped`: the mapping above the disk.
+    pub fn sharing(&self, disk: &Device, mapped: Option<&Device>) -> Sharing {
+        let content = mapped.unwrap_or(disk);
+        let further = |d: &Device| {
+            d.object() != disk.object()
+                && !d.ident.hardware.starts_with(DM_UUID_PREFIX)
+                && d.ident.text.content == "btrfs"
+                && d.content_uuid == content.content_uuid
+        };
+        let is_btrfs = content.ident.text.content == "btrfs" && !content.content_uuid.is_empty();
+        match is_btrfs && self.devices.iter().any(further) {
+            true => Sharing::Filesystem,
+            false if disk.snapshots => Sharing::Snapshots,
+            false => Sharing::Alone,
+        }
+    }
+
+    /// The disk of a cache: see [`disk_of`].
+    pub fn disk(&self, pair: &Pair) -> Option<&Device> {
+        disk_of(&self.devices, |d| &d.ident, &pair.origin)
+    }
+
+    /// The SSD of a cache: see [`ssd_of`].
+    pub fn ssd(&self, pair: &Pair) -> Option<&Device> {
+        ssd_of(&self.devices, |d| &d.ident, |d| &d.carried, pair)
+    }
+
     /// The devices that may be the recorded device: see [`possible`].
     pub fn possible(&self, ident: &Ident) -> Vec<&Device> {
         possible(&self.devices, |d| &d.ident, ident)
@@ -462,6 +352,39 @@ pub fn recorded<'a, T>(
 ) -> Option<&'a T> {
     let mut all = devices.iter().filter(|d| ident_of(d).same_hardware(record));
     all.next().filter(|_| all.next().is_none())
+}
+
+/// The recorded disk of a cache, perhaps renamed: see [`Ident::is_renamed`]. A renamed disk counts only if no other device
+/// may be the disk.
+pub fn disk_of<'a, T>(
+    devices: &'a [T],
+    ident_of: impl Fn(&T) -> &Ident,
+    record: &Ident,
+) -> Option<&'a T> {
+    recorded(devices, &ident_of, record).or_else(|| {
+        let mut all = devices.iter().filter(|d| ident_of(d).may_be(record));
+        let only = all.next().filter(|_| all.next().is_none());
+        only.filter(|d| ident_of(d).is_renamed(record))
+    })
+}
+
+/// The SSD of a cache: the recorded device, or, if there is none, the one device with the superblock of the cache. None if
+/// two devices have it.
+pub fn ssd_of<'a, T>(
+    devices: &'a [T],
+    ident_of: impl Fn(&T) -> &Ident,
+    carried_by: impl Fn(&T) -> &Option<Carried>,
+    pair: &Pair,
+) -> Option<&'a T> {
+    recorded(devices, &ident_of, &pair.ssd).or_else(|| {
+        let carries = |d: &&T| {
+            let carried = carried_by(d).as_ref();
+            carried.is_some_and(|carried| carried.uuid == pair.uuid)
+                && ident_of(d).same_kind(&pair.ssd)
+        };
+        let mut all = devices.iter().filter(carries);
+        all.next().filter(|_| all.next().is_none())
+    })
 }
 
 /// All devices that may be the recorded device. Devices that agree with the whole record come first.

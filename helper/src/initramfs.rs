@@ -10,6 +10,7 @@ use crate::module;
 use crate::mounts::systemd;
 use crate::state::{CacheRecord, Setup, Store};
 use std::path::Path;
+use std::time::Duration;
 use std::{fs, io};
 use tandem_api::{Failure, Kind};
 use zbus::Connection;
@@ -27,6 +28,8 @@ struct Tool {
     /// The unit that has the tool make the initial file systems of all kernels anew. The sandbox of the service does
     /// not allow that.
     unit: &'static str,
+    /// How long the service waits for the unit: a minute longer than systemd, so that the answer is the unit's own.
+    limit: Duration,
 }
 
 /// The tools that are known. Where there are several, the first one makes what the machine starts from: the others
@@ -36,11 +39,13 @@ const TOOLS: [Tool; 2] = [
         programs: &["/usr/sbin/mkinitramfs", "/usr/sbin/update-initramfs"],
         hook: "/usr/share/initramfs-tools/hooks/tandem",
         unit: "tandem-initramfs.service",
+        limit: Duration::from_secs(11 * 60),
     },
     Tool {
         programs: &["/usr/bin/dracut"],
         hook: "/usr/lib/dracut/modules.d/90tandem/module-setup.sh",
         unit: "tandem-dracut.service",
+        limit: Duration::from_secs(21 * 60),
     },
 ];
 
@@ -66,10 +71,9 @@ pub async fn update(connection: &Connection) -> Result<(), Failure> {
             "the initial file systems are as before: {why}"
         ))
     };
-    let unit = tool()
-        .ok_or_else(|| failed("no known tool makes them".to_owned()))?
-        .unit;
-    let started = systemd::start(connection, unit).await;
+    let Tool { unit, limit, .. } =
+        tool().ok_or_else(|| failed("no known tool makes them".to_owned()))?;
+    let started = systemd::start_within(connection, unit, *limit).await;
     started.map_err(|e| failed(format!("{e}; “journalctl -u {unit}” tells why")))
 }
 
@@ -110,6 +114,27 @@ mod tests {
     use super::*;
     use crate::action::Pair;
     use tandem_api::Mode;
+
+    /// Minutes that a unit may take to start.
+    fn minutes(unit: &str) -> u64 {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/systemd");
+        let text = fs::read_to_string(file.join(unit)).unwrap();
+        let limit = text
+            .lines()
+            .find_map(|l| l.strip_prefix("TimeoutStartSec="));
+        limit.unwrap().strip_suffix("min").unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn the_service_waits_longer_for_a_unit_than_systemd_does() {
+        for tool in TOOLS {
+            let limit = Duration::from_secs(60 * (minutes(tool.unit) + 1));
+            assert_eq!(tool.limit, limit, "{}", tool.unit);
+        }
+        for unit in ["tandem-grub.service", "tandem-names.service"] {
+            assert!(systemd::LIMIT > Duration::from_secs(60 * minutes(unit)));
+        }
+    }
 
     #[test]
     fn only_the_records_of_caches_below_the_running_system_are_copied() {

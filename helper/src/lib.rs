@@ -55,6 +55,16 @@ pub fn log() {
         .init();
 }
 
+/// Does work that may wait for a disk or for a program. The other tasks of the runtime go on meanwhile, also if an `async`
+/// function calls this.
+pub(crate) fn waiting<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
 /// Returns on SIGTERM and SIGINT.
 ///
 /// # Errors

@@ -2,7 +2,8 @@
 //! The block devices of the machine as the kernel (sysfs) and udev (libudev) describe them. The start of the machine,
 //! udev's events and the service all recognise devices by these data. Mounts are in [`crate::mounts`].
 
-use crate::facts::{self, Ident, drive_name};
+use crate::action::Pair;
+use crate::facts::{self, Carried, Ident, drive_name};
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,28 @@ const VOLUME: [&str; 3] = ["dm/uuid", "md/uuid", "loop/backing_file"];
 /// Folder of a block device in sysfs.
 pub fn sysfs(name: &str) -> PathBuf {
     Path::new("/sys/class/block").join(name)
+}
+
+/// Checks that a device is still where it was found on its drive, and as large: the kernel gives the name and the number
+/// of a partition that is gone to another one. `folder`: the folder of the device in sysfs.
+///
+/// # Errors
+/// What is another, in words.
+pub fn check_place(folder: &Path, ident: &Ident) -> Result<(), String> {
+    let name = &ident.text.name;
+    let bytes = |file: &str| -> Option<u64> {
+        let sectors: u64 = line(folder.join(file))?.parse().ok()?;
+        sectors.checked_mul(SECTOR_BYTES)
+    };
+    let size = bytes("size").ok_or_else(|| format!("{name} is gone"))?;
+    let start = bytes("start").unwrap_or(0);
+    if (start, size) != (ident.start, ident.text.size) {
+        return Err(format!(
+            "{name} is another partition now: {size} bytes at {start}, and not {} at {}",
+            ident.text.size, ident.start
+        ));
+    }
+    Ok(())
 }
 
 /// The content of a file of one line.
@@ -128,6 +151,8 @@ pub struct BlockDevice {
     pub number: String,
     /// What udev knows of it.
     pub properties: Properties,
+    /// The cache whose superblock is on it.
+    pub carried: Option<Carried>,
 }
 
 impl BlockDevice {
@@ -162,10 +187,17 @@ impl BlockDevice {
             part_uuid: properties.get("ID_PART_ENTRY_UUID").to_lowercase(),
             content_uuid: properties.get("ID_FS_UUID").to_owned(),
         };
+        let carried = Some(properties.get("TANDEM_UUID")).filter(|uuid| !uuid.is_empty());
+        let carried = carried.map(|uuid| Carried {
+            uuid: uuid.to_owned(),
+            disk_id: properties.get("TANDEM_DISK").to_owned(),
+            may_be_dirty: properties.get("TANDEM_CLEAN") != "1",
+        });
         Self {
             ident,
             number: properties.number(),
             properties,
+            carried,
         }
     }
 
@@ -261,10 +293,15 @@ impl Machine {
     }
 }
 
+/// The SSD of a cache, see [`facts::ssd_of`].
+pub fn ssd_among(devices: &[BlockDevice], pair: &Pair) -> Option<BlockDevice> {
+    facts::ssd_of(devices, |d| &d.ident, |d| &d.carried, pair).cloned()
+}
+
 /// The devices of the machine to which a record leads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The device that agrees with the whole record; none if several devices do.
+    /// The disk of the record, see [`facts::disk_of`].
     pub recorded: Option<BlockDevice>,
     /// All devices that may be the recorded one, see [`facts::possible`].
     pub possible: Vec<BlockDevice>,
@@ -274,7 +311,7 @@ impl Found {
     /// Finds a recorded device among these devices.
     pub fn among(devices: &[BlockDevice], record: &Ident) -> Self {
         Self {
-            recorded: facts::recorded(devices, |d| &d.ident, record).cloned(),
+            recorded: facts::disk_of(devices, |d| &d.ident, record).cloned(),
             possible: facts::possible(devices, |d| &d.ident, record)
                 .into_iter()
                 .cloned()

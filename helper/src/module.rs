@@ -32,6 +32,10 @@ pub fn release() -> String {
 
 /// Whether the kernel can run a cache.
 pub fn state() -> ModuleState {
+    crate::waiting(look)
+}
+
+fn look() -> ModuleState {
     if Path::new(LOADED).exists() {
         ModuleState::Loaded
     } else if !built(&release()) {

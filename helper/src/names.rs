@@ -111,10 +111,10 @@ pub async fn change(connection: &Connection, changes: &[NameChange]) -> Result<S
     let file = Path::new(table.file());
     let as_before =
         |e: &dyn std::fmt::Display| failed(&format_args!("{} is as before: {e}", file.display()));
-    let backup = free_backup(file).map_err(|e| as_before(&e))?;
+    let backup = crate::waiting(|| free_backup(file)).map_err(|e| as_before(&e))?;
     request.backup.clone_from(&backup);
     if let Err(e) = carry_out(connection, &request).await {
-        let text = fs::read_to_string(file).unwrap_or_default();
+        let text = crate::waiting(|| fs::read_to_string(file)).unwrap_or_default();
         if !is_changed(table, &text, changes) {
             return Err(as_before(&e));
         }

@@ -72,12 +72,8 @@ fn named(device: &DeviceText) -> String {
     } else {
         &device.serial
     };
-    let clean = format!("{} ({serial})", words.join(", "));
-    clean
-        .trim_start()
-        .chars()
-        .filter(|c| !c.is_control())
-        .collect()
+    let text = format!("{} ({serial})", words.join(", "));
+    text.trim_start().to_owned()
 }
 
 #[cfg(test)]

@@ -21,6 +21,13 @@ const COPY: std::ops::Range<usize> = 24..28;
 const UUID: std::ops::Range<usize> = 32..48;
 const SEQUENCE: std::ops::Range<usize> = 48..56;
 const ORIGIN_SECTORS: std::ops::Range<usize> = 56..64;
+const INCOMPAT: std::ops::Range<usize> = 20..24;
+/// Flag of `INCOMPAT`: nothing is dirty.
+const CLEAN: u32 = 1;
+const DISK_ID_BYTES: std::ops::Range<usize> = 84..88;
+/// Where the identity of the disk begins.
+const DISK_ID: usize = 88;
+const DISK_ID_ROOM: usize = 64;
 
 /// The cache whose format is on an SSD.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +36,10 @@ pub struct Carried {
     pub uuid: String,
     /// Length of the disk, as the module knows it. The module takes a table of this length only.
     pub origin_sectors: u64,
+    /// Identity of the disk ([`crate::facts::Ident::origin_id`]), hex.
+    pub disk_id: String,
+    /// No data is on the SSD only.
+    pub clean: bool,
     sequence: u64,
 }
 
@@ -51,7 +62,11 @@ fn parse(bytes: &[u8; BYTES], copy: usize) -> Option<Carried> {
     if crc32c::crc32c(&blanked) != word(CRC)? {
         return None;
     }
+    let length = usize::try_from(word(DISK_ID_BYTES)?).ok()?;
+    let disk_id = bytes.get(DISK_ID..DISK_ID + length.min(DISK_ID_ROOM))?;
     Some(Carried {
+        disk_id: crate::hex(disk_id),
+        clean: word(INCOMPAT)? & CLEAN != 0,
         uuid: crate::hex(bytes.get(UUID)?),
         origin_sectors: long(ORIGIN_SECTORS)?,
         sequence: long(SEQUENCE)?,
@@ -111,10 +126,11 @@ fn samples(bytes: &[u8; BYTES], copy: usize, uuid: &str) -> Option<(u64, u32)> {
 fn choose([first, second]: &[[u8; BYTES]; 2]) -> Option<Carried> {
     let vacant = first.starts_with(MAGIC) || first.iter().all(|byte| *byte == 0);
     let second = parse(second, 1).filter(|_| vacant);
-    parse(first, 0)
-        .into_iter()
-        .chain(second)
-        .max_by_key(|c| c.sequence)
+    let both: Vec<_> = parse(first, 0).into_iter().chain(second).collect();
+    // The flag is taken from both copies before anything becomes dirty, so a flag in one sound copy is right.
+    let clean = both.iter().any(|copy| copy.clean);
+    let newest = both.into_iter().max_by_key(|copy| copy.sequence)?;
+    Some(Carried { clean, ..newest })
 }
 
 #[cfg(test)]
@@ -203,6 +219,28 @@ mod tests {
         assert!(!is(sampled(1, 7, 2), [0; BYTES]), "the other place");
         assert!(!stopped(&file, &"cd".repeat(16)).unwrap());
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn the_superblock_names_its_disk_and_says_whether_anything_is_dirty() {
+        let with = |copy: u32, clean: bool| {
+            let mut bytes = sound(copy);
+            bytes[INCOMPAT].copy_from_slice(&u32::from(clean).to_le_bytes());
+            bytes[DISK_ID_BYTES].copy_from_slice(&3_u32.to_le_bytes());
+            bytes[DISK_ID..DISK_ID + 3].copy_from_slice(&[1, 2, 0xff]);
+            bytes[CRC].fill(0);
+            let crc = crc32c::crc32c(&bytes);
+            bytes[CRC].copy_from_slice(&crc.to_le_bytes());
+            bytes
+        };
+        let says = |first, second| {
+            let carried = choose(&[first, second]).unwrap();
+            (carried.disk_id, carried.clean)
+        };
+        let disk = "0102ff".to_owned();
+        assert_eq!(says(with(0, false), with(1, false)), (disk.clone(), false));
+        assert_eq!(says(with(0, true), with(1, false)), (disk.clone(), true));
+        assert_eq!(says(with(0, false), [0; BYTES]), (disk, false));
     }
 
     /// A cut may leave copies from before and after the growth of the disk.

@@ -2,14 +2,17 @@
 //! Reading and wiping the SSD. Every function blocks. It opens the device anew, and exclusively if it writes.
 
 use crate::facts::Ident;
+use crate::machine::check_place;
+use crate::mounts::table::device_number;
 use crate::superblock;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
 
-/// Bytes that are wiped at each end. Every signature that blkid knows lies within them, and the kernel module needs the
-/// first MiB to be zero.
-const END_BYTES: u64 = 2 << 20;
+/// Bytes that are wiped at each end. Every signature that blkid knows lies within them: the farthest is that of VMFS,
+/// which begins at 2 MiB. The kernel module needs the first MiB to be zero.
+const END_BYTES: u64 = 4 << 20;
 const CHUNK: usize = 64 << 10;
 /// Places between the ends that are read to tell an empty SSD from one with unknown content.
 const PROBES: u64 = 256;
@@ -37,6 +40,12 @@ fn exclusive(ident: &Ident) -> io::Result<File> {
             other => break other?,
         }
     };
+    // The device stays where it is while it is open: the kernel deletes no partition that is in use.
+    let facts = file.metadata()?;
+    if facts.file_type().is_block_device() {
+        let folder = Path::new("/sys/dev/block").join(device_number(facts.rdev()));
+        check_place(&folder, ident).map_err(io::Error::other)?;
+    }
     if ident.diskseq != 0 && diskseq(&file)? != ident.diskseq {
         return Err(io::Error::other("another device has taken the name"));
     }
@@ -224,6 +233,30 @@ mod tests {
             assert!(!is_blank(&path, size).unwrap(), "{at}");
             file.write_all_at(&[0], at).unwrap();
         }
+        assert!(is_blank(&path, size).unwrap());
+        std::fs::remove_file(path).unwrap();
+    }
+
+    /// A signature that stays would come back as soon as the superblock of the cache is gone.
+    #[test]
+    fn every_signature_that_blkid_knows_is_erased() {
+        let size = 64 << 20;
+        let (path, file) = disk("erase", size);
+        let mut ident = Ident::default();
+        ident.text.name = format!("../{path}");
+        ident.text.size = size;
+        // VMFS, and its volumes; Btrfs; ISO 9660; ZFS at the end; the second GPT.
+        for at in [
+            2 << 20,
+            1 << 20,
+            65_600,
+            32_769,
+            size - (256 << 10),
+            size - 512,
+        ] {
+            file.write_all_at(b"\x2f\xab\xf1\x5e", at).unwrap();
+        }
+        erase(&ident).unwrap();
         assert!(is_blank(&path, size).unwrap());
         std::fs::remove_file(path).unwrap();
     }

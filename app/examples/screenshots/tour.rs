@@ -4,6 +4,7 @@
 
 mod advice;
 mod cache;
+mod found;
 mod help;
 mod living;
 mod module;
@@ -41,5 +42,6 @@ pub async fn tour(application: &adw::Application, camera: &Camera) -> Result {
     write_back::tour(application, &window, camera, &levers).await?;
     next_start::tour(application, &window, camera).await?;
     module::tour(application, &window, camera, &levers, &bus).await?;
-    trouble::tour(application, &window, camera, &levers).await
+    trouble::tour(application, &window, camera, &levers).await?;
+    found::tour(application, &window, camera, &levers, &bus).await
 }

@@ -47,6 +47,7 @@ pub fn service(objects: &Objects) -> Option<ServiceFacts> {
             .filter_map(|(path, values)| job(path, values))
             .collect(),
         watches: read(manager, "Watches").unwrap_or_default(),
+        found: read(manager, "FoundCaches").unwrap_or_default(),
     })
 }
 
@@ -79,6 +80,7 @@ fn cache(path: &str, values: &Properties) -> Option<CacheFacts> {
         refused_modes: read(values, "RefusedModes").unwrap_or_default(),
         // A service without this property may have data on the SSD only.
         may_be_unwritten: read(values, "MayBeUnwritten").unwrap_or(true),
+        candidates: read(values, "Candidates").unwrap_or_default(),
         state: read(values, "State")?,
         reason: read(values, "StateReason").unwrap_or_default(),
         mount_points: read(values, "MountPoints").unwrap_or_default(),

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use tandem_api::plain;
 use zbus::OwnedObjectPath;
 
 use super::mirror::{Objects, Properties, Source, read};
@@ -86,8 +87,10 @@ fn block(path: &str, interfaces: &HashMap<String, Properties>) -> Block {
     }
 }
 
+/// A text, which may be of a drive or of a file system.
 fn text(values: &Properties, name: &str) -> String {
-    read(values, name).unwrap_or_default()
+    let text: String = read(values, name).unwrap_or_default();
+    plain(&text)
 }
 
 /// A file name: bytes that end with a zero byte.

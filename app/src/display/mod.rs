@@ -8,7 +8,9 @@ mod device;
 mod enrollment;
 mod failure;
 mod figures;
+mod file_name;
 mod fill;
+mod found;
 mod health;
 mod kernels;
 mod mode;
@@ -37,7 +39,11 @@ pub use device::{
 pub use enrollment::{blue_screen, enrollment_steps, password_answer};
 pub use failure::{FailureWords, SYSTEM_BUS, failure_words};
 pub use figures::{Figure, figures};
+pub use file_name::file_name;
 pub use fill::fill;
+pub use found::{
+    Consent, candidate_words, confirm_words, discard_found_words, found_words, take_over_words,
+};
 pub use health::{HealthWords, health_words, written_words};
 pub use kernels::kernels_words;
 pub use mode::{

@@ -262,9 +262,9 @@ pub fn warning_words(warning: &Warning, erased: Option<&Erased>) -> String {
         WarningKind::SameDrive => {
             gettext("Both are on the same drive. A cache will not help much.")
         }
-        WarningKind::OriginUnknown => {
-            gettext("The content of {device} is not recognized. It stays as it is.")
-        }
+        WarningKind::OriginUnknown => gettext(
+            "The content of {device} is not recognized. It stays as it is. If the disk is empty, create a file system on it after the cache; an LVM volume group cannot be created on a disk with a cache.",
+        ),
         WarningKind::NoHibernation => gettext(
             "The computer cannot hibernate while the disk of the system has a cache. It can still suspend.",
         ),

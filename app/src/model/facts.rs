@@ -2,8 +2,9 @@
 //! What the service says of caches and jobs, as plain values.
 
 use tandem_api::{
-    CacheState, DeviceText, DirtyLimit, DiskWatch, Failure, JobKind, Mode, ModuleProblem,
-    ModuleState, RefusedMode, SigningKey, SpeedTest, SsdHealth, Step, StepKind,
+    CacheState, DeviceText, DirtyLimit, DiskCandidate, DiskWatch, Failure, FoundCache, JobKind,
+    Mode, ModuleProblem, ModuleState, RefusedMode, SigningKey, SpeedTest, SsdHealth, Step,
+    StepKind,
 };
 
 use super::inventory::CacheParts;
@@ -41,6 +42,8 @@ pub struct CacheFacts {
     pub refused_modes: Vec<RefusedMode>,
     /// Whether data may be on the SSD only, as far as the service has it recorded.
     pub may_be_unwritten: bool,
+    /// The disks that may belong to it, where no disk is as recorded.
+    pub candidates: Vec<DiskCandidate>,
     /// What it is doing.
     pub state: CacheState,
     /// Why, as a word; may be empty.
@@ -176,4 +179,6 @@ pub struct ServiceFacts {
     pub jobs: Vec<JobFacts>,
     /// Every disk that the service watches to predict what an SSD would do.
     pub watches: Vec<DiskWatch>,
+    /// Caches of which this system has no record.
+    pub found: Vec<FoundCache>,
 }

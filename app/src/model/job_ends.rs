@@ -96,6 +96,7 @@ mod tests {
             caches: vec![],
             jobs: jobs.to_vec(),
             watches: vec![],
+            found: vec![],
         });
     }
 

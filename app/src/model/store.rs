@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use gtk::glib::subclass::Signal;
 use gtk::glib::{self, subclass::prelude::*};
 use gtk::{gio, prelude::*};
-use tandem_api::{DiskWatch, Failure, Sample, WatchState};
+use tandem_api::{DiskWatch, Failure, FoundCache, Sample, WatchState};
 
 use super::arrange::arrange;
 use super::facts::{ModuleFacts, ServiceFacts};
@@ -30,6 +30,7 @@ mod imp {
         pub module: RefCell<Option<ModuleFacts>>,
         pub kernels_without_module: RefCell<Vec<String>>,
         pub watches: RefCell<Vec<DiskWatch>>,
+        pub found: RefCell<Vec<FoundCache>>,
         pub minimum_ssd_bytes: Cell<u64>,
         pub service_problem: RefCell<Option<Failure>>,
         pub service_left: Cell<bool>,
@@ -124,6 +125,12 @@ impl Store {
         found.next().cloned()
     }
 
+    /// The caches of which this system has no record.
+    #[must_use]
+    pub fn found_caches(&self) -> Vec<FoundCache> {
+        self.imp().found.borrow().clone()
+    }
+
     /// The watches of disks that are not connected.
     #[must_use]
     pub fn away_watches(&self) -> Vec<DiskWatch> {
@@ -200,6 +207,7 @@ impl Store {
         imp.kernels_without_module
             .replace(facts.kernels_without_module);
         imp.watches.replace(facts.watches);
+        imp.found.replace(facts.found);
         imp.minimum_ssd_bytes.set(facts.minimum_ssd_bytes);
         imp.service_problem.replace(None);
         imp.service_left.set(false);

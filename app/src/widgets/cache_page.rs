@@ -2,6 +2,7 @@
 //! One cache: its chart, its figures, the ways that requests took, and the button that removes it.
 
 mod before_off;
+mod candidates;
 mod commands;
 mod dirty_limit;
 mod history;
@@ -19,7 +20,7 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::{DirtyLimit, LongHistory, Span};
+use tandem_api::{DirtyLimit, DiskCandidate, LongHistory, Span};
 
 use crate::a11y;
 use crate::client::Client;
@@ -28,6 +29,7 @@ use crate::model::objects::CacheObject;
 use crate::model::store::Store;
 use crate::widgets::chart::Chart;
 use crate::widgets::figure_list::FigureRow;
+use crate::widgets::found::CONFIRM_DISK;
 use crate::widgets::health_group::HealthGroup;
 use crate::widgets::job_card::JobCard;
 use crate::widgets::share_row::ShareRow;
@@ -59,6 +61,12 @@ mod imp {
         pub safety_icon: TemplateChild<gtk::Image>,
         #[template_child]
         pub banner: TemplateChild<StateBanner>,
+        #[template_child]
+        pub candidates: TemplateChild<adw::PreferencesGroup>,
+        #[template_child]
+        pub candidate_list: TemplateChild<gtk::ListBox>,
+        /// The disks in `candidate_list`.
+        pub shown_candidates: RefCell<Vec<DiskCandidate>>,
         #[template_child]
         pub job_card: TemplateChild<JobCard>,
         #[template_child]
@@ -174,6 +182,15 @@ mod imp {
             class.install_action("cache.reset-statistics", None, |page, _, _| {
                 page.reset_statistics();
             });
+            class.install_action(
+                CONFIRM_DISK,
+                Some(glib::VariantTy::STRING),
+                |page, _, target| {
+                    if let Some(disk) = target.and_then(glib::Variant::str) {
+                        page.confirm_disk(disk);
+                    }
+                },
+            );
             class.install_action(PAUSE, None, |page, _, _| page.pause());
             class.install_action(REMOVE, None, |page, _, _| page.remove());
             class.install_action("cache.export", None, |page, _, _| page.export());

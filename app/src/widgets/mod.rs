@@ -12,6 +12,7 @@ pub mod device_group;
 pub mod enroll_form;
 pub mod error_view;
 pub mod figure_list;
+pub mod found;
 pub mod health_group;
 pub mod job_card;
 pub mod job_view;

@@ -7,7 +7,7 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::Failure;
+use tandem_api::{Failure, FoundCache};
 
 use crate::display::{failure_words, kernels_words, module_words, plain_name, watched_words};
 use crate::enrollment;
@@ -16,6 +16,7 @@ use crate::model::store::Store;
 use crate::widgets::cache_row::CacheRow;
 use crate::widgets::device_group::{DeviceGroup, advise_button};
 use crate::widgets::error_view::ErrorView;
+use crate::widgets::found::found_row;
 use crate::widgets::spinner::spin_while_mapped;
 
 mod imp {
@@ -54,6 +55,12 @@ mod imp {
         pub cache_list: TemplateChild<gtk::ListBox>,
         #[template_child]
         pub devices: TemplateChild<gtk::Box>,
+        #[template_child]
+        pub found: TemplateChild<adw::PreferencesGroup>,
+        #[template_child]
+        pub found_list: TemplateChild<gtk::ListBox>,
+        /// The caches in `found_list`.
+        pub shown_found: RefCell<Vec<FoundCache>>,
         #[template_child]
         pub away: TemplateChild<adw::PreferencesGroup>,
         #[template_child]
@@ -153,6 +160,7 @@ impl Overview {
         imp.caches.set_visible(caches);
         imp.no_devices
             .set_visible(store.devices().n_items() == 0 && store.disks_problem().is_none());
+        self.show_found(store);
         self.show_away(store);
         let notice = failed
             .as_ref()
@@ -183,6 +191,23 @@ impl Overview {
 }
 
 impl Overview {
+    /// Shows the caches without a record. The rows are made anew only if they change, so that the focus stays.
+    fn show_found(&self, store: &Store) {
+        let imp = self.imp();
+        let caches = store.found_caches();
+        imp.found.set_visible(!caches.is_empty());
+        if *imp.shown_found.borrow() == caches {
+            return;
+        }
+        while let Some(row) = imp.found_list.first_child() {
+            imp.found_list.remove(&row);
+        }
+        for cache in &caches {
+            imp.found_list.append(&found_row(cache));
+        }
+        imp.shown_found.replace(caches);
+    }
+
     /// Shows the watched disks that are not connected. The rows are made anew only if they change, so that the focus stays.
     fn show_away(&self, store: &Store) {
         let imp = self.imp();

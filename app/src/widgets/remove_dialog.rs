@@ -237,7 +237,7 @@ pub fn show_failure(parent: Option<&gtk::Window>, failure: &Failure) {
 
 /// Shows the dialog with the focus on its default answer, so that the other answers are one key away, however long the
 /// text is.
-fn show(dialog: &adw::MessageDialog) {
+pub(super) fn show(dialog: &adw::MessageDialog) {
     a11y::name_by_labels(dialog);
     // Without this, libadwaita moves the focus to the first widget that takes it when the dialog is mapped.
     dialog.connect_map(|dialog| {

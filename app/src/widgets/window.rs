@@ -2,6 +2,7 @@
 //! The main window: overview, cache page and toasts. The window passes the facts from the bus to the store.
 
 mod follow;
+mod found;
 mod memory;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -24,6 +25,7 @@ use crate::model::objects::{CacheObject, DeviceObject};
 use crate::model::store::{Store, objects};
 use crate::widgets::advice_dialog::AdviceDialog;
 use crate::widgets::cache_page::CachePage;
+use crate::widgets::found::{DISCARD_FOUND, TAKE_OVER};
 use crate::widgets::module_page::ModulePage;
 use crate::widgets::overview::Overview;
 use crate::widgets::remove_dialog::{show_failure, show_refusal};
@@ -81,6 +83,24 @@ mod imp {
                 |window, _, target| {
                     if let Some(disk) = target.and_then(glib::Variant::str) {
                         window.advise(disk);
+                    }
+                },
+            );
+            class.install_action(
+                TAKE_OVER,
+                Some(glib::VariantTy::STRING),
+                |window, _, target| {
+                    if let Some(ssd) = target.and_then(glib::Variant::str) {
+                        window.take_over(ssd);
+                    }
+                },
+            );
+            class.install_action(
+                DISCARD_FOUND,
+                Some(glib::VariantTy::STRING),
+                |window, _, target| {
+                    if let Some(ssd) = target.and_then(glib::Variant::str) {
+                        window.discard_found(ssd);
                     }
                 },
             );

@@ -116,6 +116,7 @@ fn cache_facts(uuid: &str) -> CacheFacts {
         paused: false,
         health: SsdHealth::unknown(),
         chosen_name: String::new(),
+        candidates: vec![],
         state: CacheState::Active,
         reason: String::new(),
         mount_points: vec![],

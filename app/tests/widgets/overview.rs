@@ -29,6 +29,7 @@ fn service(caches: Vec<CacheFacts>) -> ServiceFacts {
         caches,
         jobs: vec![],
         watches: vec![],
+        found: vec![],
     }
 }
 

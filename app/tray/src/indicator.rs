@@ -9,7 +9,7 @@ use gettextrs::gettext;
 use ksni::menu::StandardItem;
 use ksni::{Category, MenuItem, Status, ToolTip, Tray};
 
-use crate::words::{self, Shown};
+use crate::words::{self, Shown, escaped};
 use crate::{pause, write_back};
 
 /// Shows all caches.
@@ -60,6 +60,7 @@ impl Tray for Indicator {
                 .iter()
                 .map(words::tooltip)
                 .chain(words::kernels(&self.kernels))
+                .map(|words| escaped(&words))
                 .collect::<Vec<_>>()
                 .join("\n\n"),
             ..ToolTip::default()
@@ -152,5 +153,28 @@ pub fn open() {
         // A thread waits for the window's process, or the process would stay as a zombie.
         Ok(mut child) => drop(thread::spawn(move || child.wait())),
         Err(error) => tracing::warn!("the window cannot be opened: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::tests::cache;
+    use tandem_api::CacheState;
+
+    #[test]
+    fn the_label_of_a_disk_is_no_markup_in_the_tooltip() {
+        let disk = "<a href=\"http://x\">Archive</a>".to_owned();
+        let shown = Shown {
+            disk,
+            ..cache(CacheState::Active, None)
+        };
+        let indicator = Indicator {
+            caches: vec![shown],
+            kernels: Vec::new(),
+        };
+        let words = indicator.tool_tip().description;
+        assert!(words.contains("Archive"), "{words}");
+        assert!(!words.contains('<'), "{words}");
     }
 }

@@ -9,7 +9,7 @@ use gettextrs::gettext;
 use zbus::{Connection, Variant, proxy};
 
 use crate::display::fill;
-use crate::words::{self, Shown};
+use crate::words::{self, Shown, escaped};
 
 /// The name of the window's icon and desktop file.
 const APP_ID: &str = "org.tandemcache.Tandem";
@@ -197,13 +197,6 @@ async fn show(
         .await
 }
 
-/// A text without markup: desktops take the body for markup.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,10 +231,5 @@ mod tests {
         };
         let kernels = ["6.99".to_owned()];
         assert_eq!(about(&[failing], &kernels), [" failing", "kernels 6.99"]);
-    }
-
-    #[test]
-    fn a_name_is_no_markup() {
-        assert_eq!(escaped("<b>A & B</b>"), "&lt;b&gt;A &amp; B&lt;/b&gt;");
     }
 }

@@ -169,6 +169,13 @@ fn size(bytes: u64) -> String {
     words.replace("{number}", &number.to_string())
 }
 
+/// A text without markup: desktops take the body of a notification and the tooltip for markup.
+pub fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -310,6 +317,11 @@ pub(crate) mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_name_is_no_markup() {
+        assert_eq!(escaped("<b>A & B</b>"), "&lt;b&gt;A &amp; B&lt;/b&gt;");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Why the service did not do what was asked, in a form that a client can put in words in any language.
 
 use crate::words::words;
-use crate::{DeviceText, ERROR_PREFIX, FileUser, Step};
+use crate::{DeviceText, ERROR_PREFIX, FileUser, Step, plain};
 use serde::{Deserialize, Serialize};
 use zbus::message::Header;
 use zbus::names::ErrorName;
@@ -21,6 +21,9 @@ words! {
         SsdInUse = "ssd-in-use",
         /// The SSD holds data, and the user has not agreed to erase the data: `device` (`content` says which data).
         SsdHoldsData = "ssd-holds-data",
+        /// The SSD has a cache of which there is no record, and data may be on the SSD only: `device`. Take the cache over, or
+        /// discard that data first ([`crate::ManagerProxy::found_caches`]).
+        SsdHoldsUnwritten = "ssd-holds-unwritten",
         /// The SSD holds unknown or encrypted content, and the user has not agreed to erase the content: `device`.
         SsdUnknownContent = "ssd-unknown-content",
         /// The SSD is a volume that would not be found early enough at the start of the machine, such as an unlocked
@@ -263,7 +266,8 @@ impl Failure {
     /// With technical detail.
     #[must_use]
     pub fn detail(mut self, detail: impl std::fmt::Display) -> Self {
-        self.detail = detail.to_string();
+        let lines = detail.to_string();
+        self.detail = lines.lines().map(plain).collect::<Vec<_>>().join("\n");
         self
     }
 

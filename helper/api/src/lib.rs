@@ -32,6 +32,7 @@ mod advice;
 mod device;
 mod dirty_limit;
 mod failure;
+mod found;
 mod health;
 mod history;
 mod latency;
@@ -43,6 +44,7 @@ mod sample;
 mod size;
 mod speed;
 mod state;
+mod text;
 pub mod udisks;
 mod words;
 
@@ -50,6 +52,7 @@ pub use advice::{AdvicePoint, DiskWatch, Verdict, WatchState};
 pub use device::{DeviceText, FileUser, PartUse, SsdPart};
 pub use dirty_limit::DirtyLimit;
 pub use failure::{DataState, Failure, Kind};
+pub use found::{DiskCandidate, DiskMark, FoundCache, Sharing};
 pub use health::{Lifetime, SelfReport, SsdHealth};
 pub use history::{LongHistory, Period, Span, SsdWritten};
 pub use latency::{Bucket, Latency};
@@ -63,6 +66,7 @@ pub use speed::{SpeedTest, TimedReads, Trust};
 pub use state::{
     CacheState, JobKind, Mode, ModeRefusal, ModuleProblem, ModuleState, RefusedMode, SigningKey,
 };
+pub use text::plain;
 pub use words::UnknownWord;
 
 /// Well-known name of the service.

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Names that users give caches.
 
+use crate::text::is_plain;
+
 /// Most characters of a name.
 pub const MAX_NAME_CHARS: usize = 64;
 
-/// The name without spaces at its ends; empty for no name. `None` if the name is too long, or has characters that break
-/// a line or change the order of others: a name must not make the words around it say something else.
+/// The name without spaces at its ends; empty for no name. `None` if the name is too long, or has characters that are
+/// not plain: a name must not make the words around it say something else.
 pub fn checked_name(name: &str) -> Option<&str> {
     let name = name.trim();
-    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    let reorders = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let refused =
-        name.chars().count() > MAX_NAME_CHARS || name.chars().any(|c| breaks(c) || reorders(c));
-    (!refused).then_some(name)
+    let is_short = name.chars().count() <= MAX_NAME_CHARS;
+    (is_short && name.chars().all(is_plain)).then_some(name)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Values of UDisks2's objects, for the service and for `tandemctl`.
 
+use crate::plain;
 use std::collections::HashMap;
 use zbus::fdo::ManagedObjects;
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
@@ -39,10 +40,10 @@ impl Properties<'_> {
         self.0.get(name).map(|value| &**value)
     }
 
-    /// A text or an object path; else an empty text.
+    /// A text, which may be of a drive or of a file system, or an object path; else an empty text.
     pub fn text(&self, name: &str) -> String {
         match self.value(name) {
-            Some(Variant::Str(text)) => text.as_str().to_owned(),
+            Some(Variant::Str(text)) => plain(text.as_str()),
             Some(Variant::ObjectPath(path)) => path.as_str().to_owned(),
             _ => String::new(),
         }

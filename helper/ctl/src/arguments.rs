@@ -90,6 +90,36 @@ pub enum Request {
         #[arg(long)]
         yes: bool,
     },
+    /// Show the caches on SSDs that this system does not know, from another computer or an earlier installation
+    Found,
+    /// Use a cache that this system does not know; what is only on the SSD can be written to the disk then
+    TakeOver {
+        /// SSD or partition with the cache, such as sdb or /dev/sdb
+        ssd: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Give up what is on the SSD of a cache that this system does not know
+    DiscardFound {
+        /// SSD or partition with the cache, such as sdb or /dev/sdb
+        ssd: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Confirm that a disk is the disk of a cache, where that is not sure
+    ///
+    /// “tandemctl status” shows the disks that may be it, and what speaks for each and against it.
+    ConfirmDisk {
+        /// Disk or partition, such as sda1 or /dev/sda1
+        disk: String,
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Show one cache, or all
     Status {
         /// Cache: its uuid, its name, or the beginning of one of them

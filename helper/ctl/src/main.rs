@@ -6,6 +6,7 @@
 
 mod advice;
 mod devices;
+mod found;
 mod job;
 mod names;
 mod rescue;

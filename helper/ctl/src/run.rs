@@ -3,7 +3,7 @@
 
 use crate::job::follow;
 use crate::status::{facts, status, watch};
-use crate::{Ending, advice, devices, names, say, speed, words};
+use crate::{Ending, advice, devices, found, names, say, speed, words};
 use std::io::{BufRead, IsTerminal, Write};
 use tandem_api::{
     BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, DirtyLimit, JobProxy, ManagerProxy, Mode,
@@ -42,6 +42,13 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
             agree(&plan, yes, json)?;
             let job = cache.remove(&plan.plan_id, &plan.digest).await?;
             follow(&connection, job, json).await
+        }
+        Request::Found => found::show(&connection, json).await,
+        Request::TakeOver { ssd, yes } => found::take_over(&connection, &ssd, yes, json).await,
+        Request::DiscardFound { ssd, yes } => found::discard(&connection, &ssd, yes, json).await,
+        Request::ConfirmDisk { disk, cache, yes } => {
+            let cache = one(&connection, cache.as_deref()).await?;
+            found::confirm(&connection, &cache, &disk, yes, json).await
         }
         Request::Status { cache } => status(&connection, cache.as_deref(), json).await,
         Request::Watch { cache, count } => {

@@ -2,7 +2,7 @@
 //! The facts and the counters of a cache.
 
 use crate::run::{caches, one};
-use crate::{Ending, say, words};
+use crate::{Ending, found, say, words};
 use futures_util::{FutureExt, StreamExt};
 use tandem_api::{CacheProxy, CacheState, Sample, Span};
 use zbus::Connection;
@@ -43,11 +43,13 @@ pub async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> 
         "reason": cache.state_reason().await?,
         "mapped": cache.mapped().await?,
         "mount_points": cache.mount_points().await?,
+        "candidates": cache.candidates().await?,
         "cache_bytes": cache.cache_bytes().await?,
         "refused_modes": cache.refused_modes().await?,
         "may_be_unwritten": cache.may_be_unwritten().await?,
         "waits_for_kernel": cache.waits_for_kernel().await?,
         "grub_would_fail": cache.grub_would_fail().await?,
+        "sharing": cache.sharing().await?,
         "shutdown_minutes": cache.shutdown_minutes().await?,
         "dirty_limit": cache.dirty_limit().await?,
         "paused": cache.paused().await?,
@@ -77,6 +79,9 @@ pub async fn status(
     }
     if caches.is_empty() {
         say("No caches.");
+    }
+    if wanted.is_none() {
+        found::tell(connection).await?;
     }
     for cache in &caches {
         let (name, chosen) = (cache.name().await?, cache.chosen_name().await?);
@@ -110,6 +115,12 @@ pub async fn status(
                 cache.may_be_unwritten().await?
             )
         ));
+        for candidate in cache.candidates().await? {
+            let words = found::candidate(&candidate);
+            say(format_args!(
+                "           Is this the disk? {words} See “tandemctl confirm-disk”."
+            ));
+        }
         say(format_args!("  Mode:    {}", cache.mode().await?));
         if cache.waits_for_kernel().await? {
             say(
@@ -118,6 +129,9 @@ pub async fn status(
         }
         if cache.grub_would_fail().await? {
             say(format_args!("  GRUB:    {}", words::GRUB_WOULD_FAIL));
+        }
+        if let Some(words) = words::sharing(cache.sharing().await?) {
+            say(format_args!("  Shared:  {words}"));
         }
         if cache.paused().await? {
             say("  Paused:  Nothing new is stored; see “tandemctl resume”");

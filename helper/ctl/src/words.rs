@@ -12,7 +12,7 @@ pub use failure::failure;
 pub use health::{health, written};
 pub use plan::{WRITEBACK_WARNINGS, risk, step, warning};
 pub use sample::{counters, dirty, duration};
-pub use state::{GRUB_WOULD_FAIL, state};
+pub use state::{GRUB_WOULD_FAIL, sharing, state};
 
 use tandem_api::{DeviceText, DirtyLimit, FileUser, SizeText};
 

@@ -1,44 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The disks of this machine with the identity that an SSD names, and the record that the service made of its cache.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use tandem_helper::facts::Ident;
+use tandem_api::plain;
 use tandem_helper::machine::{BlockDevice, Machine};
 use tandem_helper::state::Store;
 
 use crate::Cache;
 use crate::owner::{Owner, Record};
 
-/// The identities that a device may have been recorded with. Different versions of UDisks2 choose different ones of the WWNs
-/// and serial numbers of a drive.
-fn identities(ident: &Ident) -> BTreeSet<String> {
-    let mut names: Vec<_> = ident.names.clone();
-    names.extend(ident.names.iter().map(|name| name.replace('_', " ")));
-    names.push(String::new());
-    let pairs = names.iter().flat_map(|wwn| {
-        names
-            .iter()
-            .filter(move |serial| !(wwn.is_empty() && serial.is_empty()))
-            .map(move |serial| format!("{wwn}/{serial}"))
-    });
-    pairs
-        .chain([ident.hardware.clone()])
-        .map(|hardware| {
-            Ident {
-                hardware,
-                ..ident.clone()
-            }
-            .origin_id()
-        })
-        .collect()
-}
-
 fn owner(device: &BlockDevice, cache: &Cache) -> Owner {
-    let property = |name: &str| device.properties.get(name).to_owned();
+    let property = |name: &str| plain(device.properties.get(name));
     let serial = [property("ID_SERIAL_SHORT"), property("ID_SERIAL")];
-    let recognized = !device.ident.hardware.is_empty() || !device.ident.part_uuid.is_empty();
     Owner {
         path: device.ident.node(),
         model: property("ID_MODEL").replace('_', " ").trim().to_owned(),
@@ -48,7 +22,7 @@ fn owner(device: &BlockDevice, cache: &Cache) -> Owner {
             .unwrap_or_default(),
         bytes: device.ident.text.size,
         is_image: false,
-        named: recognized && identities(&device.ident).contains(&cache.disk_id()),
+        named: device.ident.origin_ids().contains(&cache.disk_id()),
     }
 }
 
@@ -78,38 +52,4 @@ pub fn record(cache: &Cache, folder: &Path) -> Option<Record> {
         disk_bytes: record.pair.origin.text.size,
         outdated: record.origin_diverged || (lost > 0 && lost >= generation),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_name_of_a_drive_is_tried() {
-        let ident = Ident {
-            hardware: "0x5000/A_1".to_owned(),
-            names: vec!["0x5000".to_owned(), "A_1".to_owned(), "B".to_owned()],
-            start: 1 << 20,
-            ..Ident::default()
-        };
-        let recorded = |hardware: &str| {
-            Ident {
-                hardware: hardware.to_owned(),
-                ..ident.clone()
-            }
-            .origin_id()
-        };
-        let all = identities(&ident);
-        for hardware in ["0x5000/A_1", "0x5000/A 1", "/B", "0x5000/B", "0x5000/"] {
-            assert!(all.contains(&recorded(hardware)), "{hardware}");
-        }
-        for hardware in ["/", "0x5001/A_1", "0x5000/C"] {
-            assert!(!all.contains(&recorded(hardware)), "{hardware}");
-        }
-        let elsewhere = Ident {
-            start: 2 << 20,
-            ..ident.clone()
-        };
-        assert!(!all.contains(&elsewhere.origin_id()));
-    }
 }

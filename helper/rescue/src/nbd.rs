@@ -4,12 +4,17 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Builder;
+use std::time::Duration;
 
 use rustix::fs::Mode;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::process::umask;
 
 use crate::{SECTOR_BYTES, View};
@@ -43,6 +48,12 @@ const EINVAL: u32 = 22;
 /// Longest option that is read, and longest read that is answered.
 const OPTION_ROOM: u32 = 4096;
 const READ_ROOM: u32 = 32 << 20;
+/// Connections at a time: each may have an answer of `READ_ROOM` bytes in memory. Further programs are sent away.
+const CONNECTIONS: usize = 8;
+/// How long a program may take to say what it wants. After that it may be silent as long as it likes.
+const GREETING: Duration = Duration::from_secs(10);
+/// Time after a failed attempt to take a connection: the machine may lack memory or descriptors for a while.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where programs find the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +107,7 @@ fn is_abandoned(path: &Path) -> bool {
 /// Serves the view until the process is ended.
 ///
 /// # Errors
-/// If no further program can connect.
+/// If the thread that takes connections has ended.
 pub fn serve(view: &View<'_>, listener: Listener) -> io::Result<()> {
     let size = view.sectors() * SECTOR_BYTES;
     let (wanted, reads) = channel::<Wanted>();
@@ -125,32 +136,51 @@ fn answer(view: &View<'_>, reads: &Receiver<Wanted>) {
 }
 
 fn accept(listener: &Listener, size: u64, wanted: &Sender<Wanted>) {
+    // Each connection has a copy.
+    let open = Arc::new(());
     loop {
-        let wanted = wanted.clone();
         let begun = match listener {
-            Listener::Socket(socket) => socket.accept().map(|(stream, _)| {
-                std::thread::spawn(move || connection(stream, size, &wanted));
-            }),
-            Listener::Port(port) => port.accept().map(|(stream, _)| {
+            Listener::Socket(socket) => socket
+                .accept()
+                .and_then(|(stream, _)| begin(stream, size, wanted, &open)),
+            Listener::Port(port) => port.accept().and_then(|(stream, _)| {
                 let _ = stream.set_nodelay(true);
-                std::thread::spawn(move || connection(stream, size, &wanted));
+                begin(stream, size, wanted, &open)
             }),
         };
         if begun.is_err() {
-            return;
+            std::thread::sleep(PAUSE);
         }
     }
 }
 
+/// Serves a connection in a thread of its own.
+fn begin(
+    stream: impl Read + Write + AsFd + Send + 'static,
+    size: u64,
+    wanted: &Sender<Wanted>,
+    open: &Arc<()>,
+) -> io::Result<()> {
+    if Arc::strong_count(open) > CONNECTIONS {
+        return Ok(());
+    }
+    let (wanted, counted) = (wanted.clone(), open.clone());
+    let serve = move || {
+        connection(stream, size, &wanted);
+        drop(counted);
+    };
+    Builder::new().spawn(serve).map(drop)
+}
+
 /// An end in the middle is the other program's affair.
-fn connection(mut stream: impl Read + Write, size: u64, wanted: &Sender<Wanted>) {
-    let _ = greet(&mut stream, size).and_then(|begins| {
-        if begins {
-            transmit(&mut stream, size, wanted)
-        } else {
-            Ok(())
-        }
-    });
+fn connection(mut stream: impl Read + Write + AsFd, size: u64, wanted: &Sender<Wanted>) {
+    if set_socket_timeout(&stream, Timeout::Recv, Some(GREETING)).is_err() {
+        return;
+    }
+    let begins = greet(&mut stream, size).unwrap_or(false);
+    if begins && set_socket_timeout(&stream, Timeout::Recv, None).is_ok() {
+        let _ = transmit(&mut stream, size, wanted);
+    }
 }
 
 fn number<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
@@ -269,4 +299,54 @@ fn read(offset: u64, length: u32, size: u64, wanted: &Sender<Wanted>) -> Result<
     });
     let read = asked.ok().and_then(|()| answered.recv().ok());
     read.and_then(Result::ok).ok_or(EIO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server without disks.
+    fn server(name: &str) -> (PathBuf, UnixListener) {
+        let path = std::env::temp_dir().join(format!("tandem-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        (path.clone(), UnixListener::bind(path).unwrap())
+    }
+
+    fn serve_in_background(listener: UnixListener) {
+        let (wanted, _) = channel();
+        std::thread::spawn(move || accept(&Listener::Socket(listener), 512, &wanted));
+    }
+
+    /// Whether a new connection is greeted.
+    fn greeted(path: &Path) -> Option<UnixStream> {
+        let mut stream = UnixStream::connect(path).ok()?;
+        number::<8>(&mut stream).is_ok().then_some(stream)
+    }
+
+    #[test]
+    fn programs_beyond_the_bound_are_sent_away_until_another_program_goes() {
+        let (path, listener) = server("nbd-bound");
+        serve_in_background(listener);
+        let mut open: Vec<_> = (0..CONNECTIONS).filter_map(|_| greeted(&path)).collect();
+        assert_eq!(open.len(), CONNECTIONS);
+        assert!(greeted(&path).is_none(), "a connection beyond the bound");
+        open.pop();
+        let begun = std::time::Instant::now();
+        while greeted(&path).is_none() {
+            assert!(begun.elapsed() < GREETING, "no place is free again");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn an_attempt_that_fails_is_not_the_last() {
+        let (path, listener) = server("nbd-fails");
+        // Each attempt fails now as long as no program connects.
+        listener.set_nonblocking(true).unwrap();
+        serve_in_background(listener);
+        std::thread::sleep(2 * PAUSE);
+        assert!(greeted(&path).is_some(), "the server has ended");
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::world::{Block, Scene, block_path, drive_path, number};
 use tandem_api::{DeviceText, FileUser, SsdHealth};
-use tandem_helper::facts::{Device, Facts, Holder, Ident};
+use tandem_helper::facts::{Carried, Device, Facts, Holder, Ident};
 use zbus::OwnedObjectPath;
 
 fn path(text: &str) -> OwnedObjectPath {
@@ -66,6 +66,21 @@ impl Scene {
         }
     }
 
+    /// The cache whose format is on a device.
+    fn carried(&self, name: &str, block: &Block) -> Option<Carried> {
+        if block.kind != "tandem" {
+            return None;
+        }
+        let live = self.maps.get(&block.uuid).filter(|map| map.attached);
+        let live = live.filter(|map| map.pair.ssd.text.name == name);
+        let dirty = live.map_or(block.dirty, |map| map.load.dirt.dirty);
+        Some(Carried {
+            uuid: block.uuid.clone(),
+            disk_id: block.disk_id.clone(),
+            may_be_dirty: dirty > 0,
+        })
+    }
+
     pub fn facts(&self) -> Facts {
         let device = |(name, block): (&String, &Block)| {
             let drive = self.drives.get(&block.drive);
@@ -120,6 +135,9 @@ impl Scene {
                 read_only: false,
                 removable: drive.is_some_and(|d| d.removable),
                 block_bytes: 512,
+                optimal_bytes: 0,
+                snapshots: block.snapshots,
+                carried: self.carried(name, block),
                 rotates: drive.map(|d| d.rotation != 0),
                 swap: block.swap,
                 holders,

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{
-    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, ROOT_PATH, SigningKey,
-    SsdHealth, StepKind,
+    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, ROOT_PATH, SECTOR_BYTES,
+    SigningKey, SsdHealth, StepKind,
 };
 use tandem_helper::facts::{Mounter, StartEntry, StartTable};
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, interface};
@@ -93,6 +93,34 @@ impl Simulation {
             .iter()
             .filter_map(|n| OwnedObjectPath::try_from(block_path(n)).ok())
             .collect())
+    }
+
+    async fn plug_cache(
+        &self,
+        disk: OwnedObjectPath,
+        model: &str,
+        serial: &str,
+        dirty_bytes: u64,
+    ) -> Result<OwnedObjectPath, Failure> {
+        let disk = self.name_of(&disk)?;
+        let name = self.0.change(|s| {
+            let below = s.blocks.get(&disk);
+            let disk_id = below.map(|block| s.ident(&disk, block).origin_id());
+            let bytes = 250_000_000_000;
+            let whole = s.plug(drive("", model, serial, bytes, 0, "ata"));
+            if let Some(block) = s.blocks.get_mut(&whole) {
+                block.blank = false;
+                block.usage = "other".into();
+                block.kind = "tandem".into();
+                block.uuid = "fe".repeat(16);
+                block.disk_id = disk_id.unwrap_or_default();
+                block.dirty = dirty_bytes / SECTOR_BYTES;
+            }
+            whole
+        });
+        self.0.synced().await;
+        OwnedObjectPath::try_from(block_path(&name))
+            .map_err(|e| Failure::new(Kind::Internal).detail(e))
     }
 
     async fn unplug(&self, block: OwnedObjectPath) -> Result<(), Failure> {
@@ -224,6 +252,17 @@ impl Simulation {
         Ok(())
     }
 
+    async fn set_snapshots(&self, block: OwnedObjectPath, snapshots: bool) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| {
+            if let Some(block) = s.blocks.get_mut(&name) {
+                block.snapshots = snapshots;
+            }
+        });
+        self.0.synced().await;
+        Ok(())
+    }
+
     fn claim(&self, block: OwnedObjectPath, claimed: bool) -> Result<(), Failure> {
         let name = self.name_of(&block)?;
         self.0.change(|s| {
@@ -258,6 +297,14 @@ impl Simulation {
     fn set_step_time(&self, milliseconds: u32) {
         self.0
             .set_step_time(Duration::from_millis(milliseconds.into()));
+    }
+
+    fn questions(&self) -> (u64, u32) {
+        self.0.questions.count()
+    }
+
+    fn set_question_time(&self, milliseconds: u32) {
+        self.0.questions.set_time(milliseconds);
     }
 
     fn set_stall_limit(&self, milliseconds: u32) {

@@ -10,6 +10,7 @@ mod held;
 mod levers;
 mod mappings;
 mod partitions;
+mod questions;
 mod requests;
 mod speed;
 mod udisks;
@@ -61,10 +62,12 @@ impl Engine for Simulated {
     }
 
     async fn module_state(&self) -> ModuleState {
+        let _question = self.world.questions.ask().await;
         self.world.read(|scene| scene.module)
     }
 
     async fn used_percent(&self, device: &Device) -> Result<Option<i32>, Failure> {
+        let _question = self.world.questions.ask().await;
         let path = device.drive.clone().unwrap_or_default();
         Ok(self.world.read(|scene| {
             let drive = scene.drives.values().find(|d| drive_path(d) == path)?;
@@ -73,6 +76,7 @@ impl Engine for Simulated {
     }
 
     async fn module_problem(&self) -> (ModuleProblem, String) {
+        let _question = self.world.questions.ask().await;
         let (state, problem) = self.world.read(|scene| (scene.module, scene.problem));
         let usual = match state {
             ModuleState::Loaded | ModuleState::Available => (ModuleProblem::None, String::new()),
@@ -86,10 +90,12 @@ impl Engine for Simulated {
     }
 
     async fn signing_key(&self) -> SigningKey {
+        let _question = self.world.questions.ask().await;
         self.world.read(|scene| scene.key)
     }
 
     async fn change_names(&self, changes: &[NameChange]) -> Result<String, Failure> {
+        let _question = self.world.questions.ask().await;
         self.world.change(|scene| {
             for block in scene.blocks.values_mut() {
                 for mount in &mut block.mounts {
@@ -114,15 +120,18 @@ impl Engine for Simulated {
     }
 
     async fn enroll_key(&self, _password: &str) -> Result<(), Failure> {
+        let _question = self.world.questions.ask().await;
         self.world.read_mut(|scene| scene.key = SigningKey::Pending);
         Ok(())
     }
 
     async fn kernels_without_module(&self) -> Vec<String> {
+        let _question = self.world.questions.ask().await;
         self.world.read(|scene| scene.kernels.clone())
     }
 
     async fn facts(&self) -> Result<Facts, Failure> {
+        let _question = self.world.questions.ask().await;
         Ok(self.world.read(Scene::facts))
     }
 
@@ -135,6 +144,7 @@ impl Engine for Simulated {
     }
 
     async fn blank(&self, device: &Device) -> Result<bool, Failure> {
+        let _question = self.world.questions.ask().await;
         Ok(self.world.read(|s| {
             s.blocks
                 .get(&device.ident.text.name)
@@ -143,6 +153,7 @@ impl Engine for Simulated {
     }
 
     async fn claimed(&self, device: &Device) -> Result<bool, Failure> {
+        let _question = self.world.questions.ask().await;
         Ok(self.world.read(|s| {
             s.blocks
                 .get(&device.ident.text.name)
@@ -151,11 +162,13 @@ impl Engine for Simulated {
     }
 
     async fn users(&self, device: &Device) -> Vec<FileUser> {
+        let _question = self.world.questions.ask().await;
         self.world
             .read(|scene| scene.users(&device.ident.text.name))
     }
 
     async fn apply(&self, action: &Action) -> Result<(), Failure> {
+        drop(self.world.questions.ask().await);
         self.world.pass_step_time().await;
         let result = self.world.change(|scene| perform(scene, action));
         self.world.synced().await;
@@ -163,10 +176,12 @@ impl Engine for Simulated {
     }
 
     async fn send_message(&self, uuid: &str, message: Message) -> Result<(), Failure> {
+        let _question = self.world.questions.ask().await;
         self.world.change(|scene| scene.send_message(uuid, message))
     }
 
     async fn grow(&self, uuid: &str, sectors: u64) -> Result<(), Failure> {
+        let _question = self.world.questions.ask().await;
         self.world.change(|scene| {
             let dm = scene.maps.get(uuid).map(|map| map.dm.clone());
             let block = dm.and_then(|dm| scene.blocks.get_mut(&dm));
@@ -177,6 +192,7 @@ impl Engine for Simulated {
     }
 
     async fn live_mappings(&self) -> Result<Vec<LiveMapping>, Failure> {
+        let _question = self.world.questions.ask().await;
         let live = |scene: &Scene, map: &Map| LiveMapping {
             uuid: map.pair.uuid.clone(),
             attached: map.attached,
@@ -205,14 +221,17 @@ impl Engine for Simulated {
     }
 
     async fn timed_reads(&self, device: &Device, pass: &Pass) -> Result<Vec<Duration>, Failure> {
+        let _question = self.world.questions.ask().await;
         self.world.timed_reads(device, pass).await
     }
 
     async fn disk_work(&self, device: &Device) -> Option<Work> {
+        let _question = self.world.questions.ask().await;
         self.world.read(|scene| scene.disk_work(device))
     }
 
     async fn requests(&self, device: &Device) -> Result<Box<dyn Requests>, Failure> {
+        let _question = self.world.questions.ask().await;
         Ok(self.world.requests(device))
     }
 

@@ -81,6 +81,7 @@ impl Scene {
             block.usage = "other".into();
             block.kind = "tandem".into();
             block.uuid = pair.uuid.clone();
+            block.disk_id = pair.origin_id.clone();
         }
         let kept = self.blocks.get_mut(&ssd);
         let (dirty, warm) = kept.map_or((0, 0), |block| {
@@ -125,6 +126,7 @@ impl Scene {
         block.usage = "other".into();
         block.kind = "tandem".into();
         block.uuid = pair.uuid.clone();
+        block.disk_id = pair.origin_id.clone();
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 
 use super::catalogue;
 use super::counters::Load;
+use super::questions::Questions;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,6 +52,10 @@ pub struct Block {
     pub swap: bool,
     /// A program has the device open exclusively, and neither mounts nor volumes show that.
     pub claimed: bool,
+    /// This is a logical volume with snapshots.
+    pub snapshots: bool,
+    /// Identity of the disk that the format on this SSD names.
+    pub disk_id: String,
     /// Dirty sectors on this SSD while its cache is not assembled.
     pub dirty: u64,
     /// Frames on this SSD with a copy while its cache is not assembled.
@@ -152,6 +157,7 @@ pub struct World {
     pub(super) step_time: watch::Sender<Duration>,
     /// Time that was let pass at once so far.
     pub(super) passed: watch::Sender<Duration>,
+    pub(super) questions: Questions,
 }
 
 impl Default for World {
@@ -164,6 +170,7 @@ impl Default for World {
             shown: watch::Sender::new(None),
             step_time: watch::Sender::new(Duration::from_millis(400)),
             passed: watch::Sender::new(Duration::ZERO),
+            questions: Questions::default(),
         }
     }
 }

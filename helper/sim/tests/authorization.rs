@@ -10,6 +10,7 @@
 
 mod common;
 
+use common::introspect::introspect;
 use common::{Machine, spec};
 use std::collections::BTreeMap;
 use tandem_api::*;
@@ -46,60 +47,6 @@ async fn everything(machine: &Machine) -> BTreeMap<String, String> {
         }
     }
     all
-}
-
-/// Value of an attribute in a line of introspection.
-fn attribute(line: &str, name: &str) -> Option<String> {
-    let (_, rest) = line.split_once(&format!(" {name}=\""))?;
-    Some(rest.split_once('"')?.0.to_owned())
-}
-
-/// Interface, member and, for a method, the signature of the arguments.
-struct Found {
-    methods: Vec<(String, String, String)>,
-    writable: Vec<(String, String, String)>,
-}
-
-async fn introspect(machine: &Machine, path: &str) -> Found {
-    let proxy = zbus::fdo::IntrospectableProxy::builder(&machine.connection)
-        .destination(BUS_NAME)
-        .path(path)
-        .build();
-    let xml = proxy.await.unwrap().introspect().await.unwrap();
-    let mut found = Found {
-        methods: Vec::new(),
-        writable: Vec::new(),
-    };
-    let mut interface = String::new();
-    for line in xml.lines().map(str::trim) {
-        if line.starts_with("<node ") && line.contains(" name=") {
-            // The test introspects each object below by itself.
-            break;
-        }
-        if line.starts_with("<interface ") {
-            interface = attribute(line, "name").unwrap();
-        } else if line.starts_with("<method ") {
-            found.methods.push((
-                interface.clone(),
-                attribute(line, "name").unwrap(),
-                String::new(),
-            ));
-        } else if line.starts_with("<arg ") && attribute(line, "direction").as_deref() == Some("in")
-        {
-            if let Some((.., signature)) = found.methods.last_mut() {
-                signature.push_str(&attribute(line, "type").unwrap());
-            }
-        } else if line.starts_with("<property ")
-            && attribute(line, "access").is_some_and(|a| a != "read")
-        {
-            found.writable.push((
-                interface.clone(),
-                attribute(line, "name").unwrap(),
-                attribute(line, "type").unwrap(),
-            ));
-        }
-    }
-    found
 }
 
 #[tokio::test]

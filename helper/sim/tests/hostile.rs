@@ -9,18 +9,17 @@
 
 mod common;
 
+use common::flood::{CONNECTIONS, NOBODY, answers, call, connect};
 use common::{Machine, spec, until};
 use futures_util::StreamExt;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 use tandem_api::*;
 use zbus::Message;
 
 const OBJECT_MANAGER: &str = "org.freedesktop.DBus.ObjectManager";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 const INTROSPECTABLE: &str = "org.freedesktop.DBus.Introspectable";
-const CONNECTIONS: usize = 60;
 /// Calls of each connection; the bus allows 128 without an answer.
 const CALLS: usize = 120;
 /// Bytes by which the memory of the service may grow.
@@ -32,15 +31,11 @@ const GROWTH_OF_READS: u64 = 16 << 20;
 const HISTORY: usize = 600;
 /// Microseconds between two samples, which are to be one second apart, on a busy machine.
 const GAP: u64 = 5_000_000;
-/// The user that floods the service, if the test may change its user: `nobody`.
-const NOBODY: u32 = 65_534;
 
 /// Opens the connections, makes all calls on each, and returns the connections. `message` returns the n-th call of a
 /// connection.
 fn flood(address: &str, message: impl Fn(usize) -> Message) -> Vec<UnixStream> {
-    let path = address.strip_prefix("unix:path=").unwrap();
-    let path = path.split(',').next().unwrap();
-    let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| connect(path)).collect();
+    let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| connect(address)).collect();
     for n in 0..CALLS {
         for stream in &mut connections {
             stream.write_all(message(n).data()).unwrap();
@@ -78,50 +73,6 @@ fn standard(cache: &str, n: usize) -> Message {
         _ => call((cache, INTROSPECTABLE, "Introspect")).build(&()),
     };
     message.unwrap()
-}
-
-fn call<'a>((path, interface, member): (&'a str, &'a str, &'a str)) -> zbus::message::Builder<'a> {
-    let call = Message::method_call(path, member).interface(interface);
-    call.destination(BUS_NAME)
-}
-
-/// A connection to the bus with a unique name.
-fn connect(path: &str) -> UnixStream {
-    let mut stream = UnixStream::connect(path).unwrap();
-    // The bus gets the user from the kernel.
-    write!(stream, "\0AUTH EXTERNAL\r\nDATA\r\n").unwrap();
-    let mut reader = BufReader::with_capacity(1, stream.try_clone().unwrap());
-    let mut answer = String::new();
-    while !answer.contains("OK") {
-        assert_ne!(reader.read_line(&mut answer).unwrap(), 0, "{answer}");
-    }
-    write!(stream, "BEGIN\r\n").unwrap();
-    let bus = "org.freedesktop.DBus";
-    let hello = Message::method_call("/org/freedesktop/DBus", "Hello").interface(bus);
-    let hello = hello.destination(bus);
-    stream.write_all(hello.build(&()).unwrap().data()).unwrap();
-    assert_eq!(answers(&mut stream, 1), 1);
-    stream
-}
-
-/// Reads messages until there were so many answers, or until no more answers arrive. Returns the number of answers.
-fn answers(stream: &mut UnixStream, wanted: usize) -> usize {
-    let limit = Some(Duration::from_secs(20));
-    stream.set_read_timeout(limit).unwrap();
-    let mut found = 0;
-    while found < wanted {
-        let mut head = [0; 16];
-        if stream.read_exact(&mut head).is_err() {
-            break;
-        }
-        let number =
-            |at: usize| u64::from(u32::from_le_bytes(head[at..at + 4].try_into().unwrap()));
-        let rest = number(12).next_multiple_of(8) + number(4);
-        std::io::copy(&mut (&*stream).take(rest), &mut std::io::sink()).unwrap();
-        // 2 is the type of a reply, 3 the type of an error.
-        found += usize::from(matches!(head[1], 2 | 3));
-    }
-    found
 }
 
 /// A value of the process's status, in bytes.

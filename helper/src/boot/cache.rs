@@ -119,7 +119,7 @@ impl Cache {
         if self.disk.possible.is_empty() {
             return;
         }
-        self.ssd = machine.find(&pair.ssd).recorded;
+        self.ssd = machine.find_ssd(pair);
         self.link = match (machine.mapping(pair), &self.disk.recorded) {
             (Mapping::Works { origin, .. }, Some(disk)) if origin == disk.number => Link::Works,
             (Mapping::PassesThrough(_), _) => Link::PassesThrough,

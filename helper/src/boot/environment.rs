@@ -8,7 +8,7 @@ use crate::dm::mapping::Mapping;
 use crate::dm::table::{Linear, Tandem};
 use crate::engine::device_mapper::guards::LoadedDevices;
 use crate::facts::Ident;
-use crate::machine::{BlockDevice, Found, Machine};
+use crate::machine::{BlockDevice, Found, Machine, ssd_among};
 use crate::mounts::table;
 use crate::superblock;
 use crate::wipe;
@@ -47,8 +47,10 @@ pub(super) trait BootEnvironment {
     fn udev_is_busy(&self) -> bool;
     /// Whether the start of the machine waits for a device of fstab or crypttab.
     fn awaits_devices(&self) -> bool;
-    /// Looks for a recorded device.
+    /// Looks for a recorded disk.
     fn find(&self, record: &Ident) -> Found;
+    /// Looks for the SSD of a cache.
+    fn find_ssd(&self, pair: &Pair) -> Option<BlockDevice>;
     /// The mapping of this cache as the kernel has it.
     fn mapping(&self, pair: &Pair) -> Mapping;
     /// Whether udev runs this program for the disk, and not for another device.
@@ -102,6 +104,13 @@ impl System {
     fn control(&self) -> Result<&Control, String> {
         self.control.as_ref().map_err(Clone::clone)
     }
+
+    fn block_devices(&self) -> Vec<BlockDevice> {
+        self.machine.block_devices().unwrap_or_else(|e| {
+            tracing::error!("cannot list the block devices: {e}");
+            Vec::new()
+        })
+    }
 }
 
 impl BootEnvironment for System {
@@ -118,11 +127,11 @@ impl BootEnvironment for System {
     }
 
     fn find(&self, record: &Ident) -> Found {
-        let devices = self.machine.block_devices().unwrap_or_else(|e| {
-            tracing::error!("cannot list the block devices: {e}");
-            Vec::new()
-        });
-        Found::among(&devices, record)
+        Found::among(&self.block_devices(), record)
+    }
+
+    fn find_ssd(&self, pair: &Pair) -> Option<BlockDevice> {
+        ssd_among(&self.block_devices(), pair)
     }
 
     fn mapping(&self, pair: &Pair) -> Mapping {
@@ -296,6 +305,10 @@ pub(super) mod fake {
                 possible: recorded.iter().cloned().chain(similar).collect(),
                 recorded,
             }
+        }
+
+        fn find_ssd(&self, pair: &Pair) -> Option<BlockDevice> {
+            self.find(&pair.ssd).recorded
         }
 
         fn mapping(&self, _: &Pair) -> Mapping {

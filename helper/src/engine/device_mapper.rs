@@ -229,7 +229,8 @@ impl Engine for DeviceMapper {
 
     async fn kernels_without_module(&self) -> Vec<String> {
         let root = Path::new("/");
-        kernels::without_module(root, &module::release(), module::refuses_unsigned())
+        let signed = module::refuses_unsigned();
+        crate::waiting(|| kernels::without_module(root, &module::release(), signed))
     }
 
     async fn facts(&self) -> Result<Facts, Failure> {

@@ -1,59 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! `org.tandemcache.Tandem1.Cache`, see [`tandem_api::CacheProxy`].
 
+mod view;
+
+pub use view::View;
+
 use crate::action::Pair;
 use crate::iface::bounded::Bounded;
 use crate::sampler::Sampler;
 use crate::service::Service;
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_api::{
-    CacheState, DeviceText, DirtyLimit, Failure, JobKind, Kind, LongHistory, Mode, PlanReply,
-    RefusedMode, SECTOR_BYTES, Sample, Span, SpeedTest, SsdHealth,
+    CacheState, DeviceText, DirtyLimit, DiskCandidate, Failure, JobKind, Kind, LongHistory, Mode,
+    PlanReply, RefusedMode, SECTOR_BYTES, Sample, Sharing, Span, SpeedTest, SsdHealth,
 };
 use zbus::message::Header;
 use zbus::object_server::{InterfaceRef, ResponseDispatchNotifier, SignalEmitter};
 use zbus::{OwnedObjectPath, interface};
-
-/// The properties of a cache that can change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct View {
-    /// The disk, with `/` as object while it is missing.
-    pub origin: DeviceText,
-    /// The SSD, with `/` as object while it is missing.
-    pub ssd: DeviceText,
-    /// The mode.
-    pub mode: Mode,
-    /// The modes that are refused, with the reasons.
-    pub refused_modes: Vec<RefusedMode>,
-    /// Whether data may be on the SSD only.
-    pub may_be_unwritten: bool,
-    /// Whether write-back waits until each kernel that may start next has the module.
-    pub waits_for_kernel: bool,
-    /// Whether GRUB could not start the machine after its next update, because of this cache.
-    pub grub_would_fail: bool,
-    /// Minutes that a shutdown may take to write all dirty data to the disk.
-    pub shutdown_minutes: u32,
-    /// How much data may be on the SSD only.
-    pub dirty_limit: DirtyLimit,
-    /// Whether the cache stores nothing new.
-    pub paused: bool,
-    /// Name that the user gave the cache; empty: none.
-    pub chosen_name: String,
-    /// The report of the SSD about its health.
-    pub health: SsdHealth,
-    /// The state.
-    pub state: CacheState,
-    /// The reason of the state.
-    pub reason: String,
-    /// The mapped device, or `/`.
-    pub mapped: OwnedObjectPath,
-    /// Mount points of the mapped device.
-    pub mount_points: Vec<String>,
-    /// Size of the cache in bytes.
-    pub cache_bytes: u64,
-    /// The job that works on the cache, or `/`.
-    pub job: OwnedObjectPath,
-}
 
 /// One cache.
 pub struct CacheObject {
@@ -148,6 +111,9 @@ impl CacheObject {
         if old.grub_would_fail != new.grub_would_fail {
             this.grub_would_fail_changed(emitter).await?;
         }
+        if old.sharing != new.sharing {
+            this.sharing_changed(emitter).await?;
+        }
         if old.shutdown_minutes != new.shutdown_minutes {
             this.shutdown_minutes_changed(emitter).await?;
         }
@@ -174,6 +140,9 @@ impl CacheObject {
         }
         if old.job != new.job {
             this.job_changed(emitter).await?;
+        }
+        if old.candidates != new.candidates {
+            this.candidates_changed(emitter).await?;
         }
         // The reason comes first: a client that acts on the state already has the reason.
         if old.reason != new.reason {
@@ -327,6 +296,16 @@ impl CacheObject {
         self.service.flush(&header, &self.pair.uuid).await
     }
 
+    async fn confirm_disk(
+        &self,
+        disk: OwnedObjectPath,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.service.note_activity();
+        let uuid = &self.pair.uuid;
+        self.service.confirm_disk(&header, uuid, &disk).await
+    }
+
     async fn test_speed(&self, #[zbus(header)] header: Header<'_>) -> Result<SpeedTest, Failure> {
         self.service.note_activity();
         self.service.test_cache(&header, &self.pair.uuid).await
@@ -412,6 +391,11 @@ impl CacheObject {
     }
 
     #[zbus(property)]
+    fn sharing(&self) -> Sharing {
+        self.view(|v| v.sharing)
+    }
+
+    #[zbus(property)]
     fn shutdown_minutes(&self) -> u32 {
         self.view(|v| v.shutdown_minutes)
     }
@@ -429,6 +413,11 @@ impl CacheObject {
     #[zbus(property)]
     fn ssd_health(&self) -> SsdHealth {
         self.view(|v| v.health)
+    }
+
+    #[zbus(property)]
+    fn candidates(&self) -> Vec<DiskCandidate> {
+        self.view(|v| v.candidates.clone())
     }
 
     #[zbus(property)]

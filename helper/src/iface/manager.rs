@@ -5,8 +5,8 @@ use crate::plan::MINIMUM_SSD_BYTES;
 use crate::service::Service;
 use std::sync::Arc;
 use tandem_api::{
-    DiskWatch, Failure, JobKind, ModuleProblem, ModuleState, NameChange, PlanReply, PlanSpec,
-    SigningKey, SpeedTest, SsdPart,
+    DiskWatch, Failure, FoundCache, JobKind, ModuleProblem, ModuleState, NameChange, PlanReply,
+    PlanSpec, SigningKey, SpeedTest, SsdPart,
 };
 use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
@@ -120,6 +120,29 @@ impl ManagerObject {
         self.0.watches()
     }
 
+    #[zbus(property)]
+    fn found_caches(&self) -> Vec<FoundCache> {
+        self.0.found_caches()
+    }
+
+    async fn take_over(
+        &self,
+        ssd: OwnedObjectPath,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.0.note_activity();
+        self.0.take_over(&header, &ssd).await
+    }
+
+    async fn discard_found(
+        &self,
+        ssd: OwnedObjectPath,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<(), Failure> {
+        self.0.note_activity();
+        self.0.discard_found(&header, &ssd).await
+    }
+
     async fn check_kernels(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
         self.0.note_activity();
         self.0.check_kernels(&header).await
@@ -136,18 +159,18 @@ impl ManagerObject {
     }
 
     #[zbus(property)]
-    async fn module_state(&self) -> ModuleState {
-        self.0.engine().module_state().await
+    fn module_state(&self) -> ModuleState {
+        self.0.shown_module().state
     }
 
     #[zbus(property)]
-    async fn module_problem(&self) -> (ModuleProblem, String) {
-        self.0.engine().module_problem().await
+    fn module_problem(&self) -> (ModuleProblem, String) {
+        self.0.shown_module().problem
     }
 
     #[zbus(property)]
-    async fn signing_key(&self) -> SigningKey {
-        self.0.engine().signing_key().await
+    fn signing_key(&self) -> SigningKey {
+        self.0.shown_module().key
     }
 
     #[zbus(property)]

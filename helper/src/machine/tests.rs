@@ -119,6 +119,99 @@ fn a_disk_is_assembled_beside_its_clone_only_if_it_can_be_told_from_it() {
     assert_eq!(found.possible.len(), 2);
 }
 
+/// A newer kernel names an NVMe drive anew; Windows writes a new signature to the partition table.
+// promise 21: programs/tandem_helper::machine::tests::a_disk_with_one_new_name_is_the_disk_and_with_two_new_ones_may_be
+#[test]
+fn a_disk_with_one_new_name_is_the_disk_and_with_two_new_ones_may_be() {
+    let now = disk("sda1", &SATA);
+    let mut before = record().pair.origin;
+    before.content_uuid.clone_from(&now.ident.content_uuid);
+    let finds = |all: &[BlockDevice], change: &dyn Fn(&mut Ident)| {
+        let mut recorded = before.clone();
+        change(&mut recorded);
+        let found = Found::among(all, &recorded);
+        assert_eq!(found.possible.len(), all.len(), "all are held");
+        found.recorded.is_some()
+    };
+    let serial = before.hardware.split_once('/').unwrap().1.to_owned();
+    let new_wwn = |r: &mut Ident| r.hardware = format!("eui.0025385/{serial}");
+    let new_table = |r: &mut Ident| r.part_uuid = "deadbeef-01".into();
+    let new_content = |r: &mut Ident| r.content_uuid = "other".into();
+    let new_serial = |r: &mut Ident| {
+        let (wwn, _) = before.hardware.split_once('/').unwrap();
+        r.hardware = format!("{wwn}/other");
+    };
+    let one = std::slice::from_ref(&now);
+    assert!(finds(one, &new_wwn));
+    assert!(finds(one, &new_table));
+    // The newest superblock of the file system may be on the SSD only.
+    assert!(finds(one, &|r| {
+        new_content(r);
+        new_wwn(r);
+    }));
+    // An enclosure gives each of its drives the same serial number, and no WWN.
+    assert!(!finds(one, &new_serial));
+    let enclosure = |r: &mut Ident| {
+        new_wwn(r);
+        new_table(r);
+    };
+    assert!(finds(one, &enclosure), "the content is the same");
+    let mut other = now.clone();
+    other.ident.content_uuid = "other".to_owned();
+    let mut recorded = before.clone();
+    enclosure(&mut recorded);
+    assert_eq!(
+        Found::among(std::slice::from_ref(&other), &recorded).recorded,
+        None
+    );
+    // The same enclosure, without a WWN, with another drive of this size.
+    recorded.hardware = format!("/{serial}");
+    let found = Found::among(&[other], &recorded);
+    assert_eq!(found.possible.len(), 1, "it is held");
+    assert_eq!(found.recorded, None, "another drive in the enclosure");
+    // A copy beside it: either may be the disk.
+    let mut copy = disk("sdb1", &USB);
+    copy.ident.content_uuid.clone_from(&now.ident.content_uuid);
+    assert!(!finds(&[now.clone(), copy], &new_wwn));
+    // It is another partition, or has another size.
+    for place in [(1 << 20, 0), (0, 512)] {
+        let moved = |r: &mut Ident| {
+            new_wwn(r);
+            r.start += place.0;
+            r.text.size += place.1;
+        };
+        assert!(!finds(one, &moved));
+    }
+}
+
+#[test]
+fn an_ssd_under_another_name_is_known_by_its_superblock() {
+    let mut pair = record().pair;
+    pair.ssd.hardware = "0x5/other".to_owned();
+    let carrying = |name: &str, uuid: &str| {
+        let mut ssd = disk(name, &USB);
+        ssd.carried = Some(Carried {
+            uuid: uuid.to_owned(),
+            ..Carried::default()
+        });
+        ssd
+    };
+    let found = |all: &[BlockDevice]| {
+        let ssd = ssd_among(all, &pair);
+        ssd.map(|ssd| ssd.name().to_owned())
+    };
+    let (ours, other) = (carrying("sdb", &pair.uuid), carrying("sdc", "cd"));
+    let named = Some("sdb".to_owned());
+    assert_eq!(found(&[ours.clone(), other.clone()]), named);
+    assert_eq!(found(std::slice::from_ref(&other)), None);
+    // Nobody but the user knows which of two copies is the newer one; an image is never the SSD.
+    let copy = carrying("sdd", &pair.uuid);
+    assert_eq!(found(&[ours.clone(), copy]), None);
+    let image = carrying("loop0", &pair.uuid);
+    assert_eq!(found(&[ours, image.clone()]), named);
+    assert_eq!(found(&[image]), None);
+}
+
 #[test]
 fn an_image_of_a_disk_is_not_the_disk() {
     let mut recorded = record().pair.origin;
@@ -237,4 +330,33 @@ fn names_of_drives_are_compared_as_udev_writes_them() {
     for text in ["S4 EV", " S4  EV ", "S4_EV"] {
         assert_eq!(drive_name(text), "S4_EV");
     }
+}
+
+#[test]
+fn each_name_of_a_drive_is_tried() {
+    let ident = Ident {
+        hardware: "0x5000/A_1".to_owned(),
+        names: vec!["0x5000".to_owned(), "A_1".to_owned(), "B".to_owned()],
+        start: 1 << 20,
+        ..Ident::default()
+    };
+    let recorded = |hardware: &str| {
+        Ident {
+            hardware: hardware.to_owned(),
+            ..ident.clone()
+        }
+        .origin_id()
+    };
+    let all = ident.origin_ids();
+    for hardware in ["0x5000/A_1", "0x5000/A 1", "/B", "0x5000/B", "0x5000/"] {
+        assert!(all.contains(&recorded(hardware)), "{hardware}");
+    }
+    for hardware in ["/", "0x5001/A_1", "0x5000/C"] {
+        assert!(!all.contains(&recorded(hardware)), "{hardware}");
+    }
+    let elsewhere = Ident {
+        start: 2 << 20,
+        ..ident.clone()
+    };
+    assert!(!all.contains(&elsewhere.origin_id()));
 }

@@ -10,7 +10,7 @@ use tandem_api::{Failure, Kind};
 use zbus::{Connection, MatchRule, MessageStream, OwnedObjectPath, Variant, proxy};
 
 /// Time limit for a unit. fsck before a mount can take long, but a unit that hangs must not block the service for ever.
-const LIMIT: Duration = Duration::from_secs(600);
+pub const LIMIT: Duration = Duration::from_secs(600);
 /// Attempts to start a transient unit: systemd soon forgets an ended unit of the same name.
 const TRIES: u32 = 25;
 /// Signals that may wait while a unit's job is asked for.
@@ -85,7 +85,11 @@ enum Request<'a> {
 }
 
 /// Sends a request, waits for its job, and returns the result of the job: `done`, `failed`, `dependency`, ...
-async fn ask(connection: &Connection, request: Request<'_>) -> zbus::Result<String> {
+async fn ask(
+    connection: &Connection,
+    request: Request<'_>,
+    limit: Duration,
+) -> zbus::Result<String> {
     let systemd = SystemdProxy::new(connection).await?;
     // Once for each connection: systemd refuses a second subscription.
     match systemd.subscribe().await {
@@ -124,7 +128,7 @@ async fn ask(connection: &Connection, request: Request<'_>) -> zbus::Result<Stri
         }
         Err(zbus::Error::Failure("connection closed".to_owned()))
     };
-    tokio::time::timeout(LIMIT, ended)
+    tokio::time::timeout(limit, ended)
         .await
         .unwrap_or_else(|_| {
             Err(zbus::Error::Failure(
@@ -217,7 +221,19 @@ fn done(what: &str, unit: &str, result: &str) -> Result<(), Failure> {
 /// # Errors
 /// `StepFailed` with systemd's result, `ServiceUnavailable`.
 pub async fn start(connection: &Connection, unit: &str) -> Result<(), Failure> {
-    let result = ask(connection, Request::Start(unit)).await;
+    start_within(connection, unit, LIMIT).await
+}
+
+/// Starts a unit that has a time limit of its own. `limit`: longer than that.
+///
+/// # Errors
+/// As [`start`].
+pub async fn start_within(
+    connection: &Connection,
+    unit: &str,
+    limit: Duration,
+) -> Result<(), Failure> {
+    let result = ask(connection, Request::Start(unit), limit).await;
     done("start", unit, &result.map_err(unavailable)?)
 }
 
@@ -236,12 +252,12 @@ pub async fn reload(connection: &Connection) -> Result<(), Failure> {
 /// `StepFailed` with systemd's result, mostly because the file system is busy; `ServiceUnavailable`.
 pub async fn unmount(connection: &Connection, point: &str) -> Result<(), Failure> {
     let unit = mount_unit(point);
-    let result = ask(connection, Request::Stop(&unit)).await;
+    let result = ask(connection, Request::Stop(&unit), LIMIT).await;
     done("stop", &unit, &result.map_err(unavailable)?)?;
     // After the file system: stopped first, the automount would take the file system away from programs that use it.
     let automount = automount_unit(point);
     if is_active(connection, &automount).await {
-        let result = ask(connection, Request::Stop(&automount)).await;
+        let result = ask(connection, Request::Stop(&automount), LIMIT).await;
         done("stop", &automount, &result.map_err(unavailable)?)?;
     }
     Ok(())
@@ -280,7 +296,7 @@ async fn start_transient(
 ) -> Result<(), Failure> {
     let mut last = String::new();
     for _ in 0..TRIES {
-        match ask(connection, Request::Transient(unit, properties)).await {
+        match ask(connection, Request::Transient(unit, properties), LIMIT).await {
             Ok(result) if result == "done" => return Ok(()),
             Ok(result) => last = result,
             Err(e) => last = e.to_string(),
@@ -309,7 +325,7 @@ async fn mount_by_fstab(
             e.detail
         );
     }
-    match ask(connection, Request::Start(&unit)).await {
+    match ask(connection, Request::Start(&unit), LIMIT).await {
         Err(zbus::Error::MethodError(name, ..)) if name.as_str() == MASKED => {
             mount_by_program(connection, node, mount).await
         }

@@ -100,9 +100,11 @@ impl Mounts {
     /// # Errors
     /// If the table or fstab cannot be read; without fstab it is empty.
     pub fn read() -> std::io::Result<Self> {
-        let table = libmount::mounts(Path::new(MOUNTINFO))?;
-        let passwd = crate::read_lossy("/etc/passwd").unwrap_or_default();
-        Ok(Self::of_tables(table, &fstab()?, &passwd, &node_number))
+        crate::waiting(|| {
+            let table = libmount::mounts(Path::new(MOUNTINFO))?;
+            let passwd = crate::read_lossy("/etc/passwd").unwrap_or_default();
+            Ok(Self::of_tables(table, &fstab()?, &passwd, &node_number))
+        })
     }
 
     /// The mounts in the text of a mount table, without facts from fstab and mount(8).
@@ -130,8 +132,11 @@ impl Mounts {
             };
             let of_device = |node: &str| {
                 let found = number(node);
+                // Any other source than that of Btrfs may be a text that a user chose, and lead to a file system that
+                // does not answer.
+                let named = e.fstype == "btrfs" && is_node(&e.source);
                 let is = |device: &String| {
-                    *device == e.device || number(&e.source).as_ref() == Some(device)
+                    *device == e.device || named && number(&e.source).as_ref() == Some(device)
                 };
                 found.as_ref().is_some_and(is)
             };

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use tandem_api::FileUser;
+use tandem_api::{FileUser, plain};
 
 /// Number of users that are named. A longer list does not help a person.
 const MAX_USERS: usize = 50;
@@ -160,9 +160,9 @@ fn describe(process: &Path, pid: u32, passwd: &str) -> Option<FileUser> {
     let uid = fs::metadata(process).ok()?.uid();
     Some(FileUser {
         pid,
-        command,
+        command: plain(&command),
         uid,
-        user: login(uid, passwd),
+        user: plain(&login(uid, passwd)),
     })
 }
 
@@ -209,7 +209,7 @@ fn kernels(
         })
         .map(|(command, user)| FileUser {
             pid: 0,
-            command,
+            command: plain(&command),
             uid: 0,
             user: user.to_owned(),
         })

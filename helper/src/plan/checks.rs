@@ -2,9 +2,8 @@
 //! Reasons not to touch a device.
 
 use super::{MINIMUM_ORIGIN_BYTES, MINIMUM_SSD_BYTES};
-use crate::action::DM_UUID_PREFIX;
+use crate::action::{DM_UUID_PREFIX, Pair};
 use crate::facts::{Device, Facts, StartEntry, StartTable};
-use crate::state::CacheRecord;
 use tandem_api::{Failure, Kind};
 
 /// EFI system partition.
@@ -212,12 +211,12 @@ fn not_a_disk(device: &Device) -> Failure {
 }
 
 /// Checks that the requests to this device can say what a cache of it would do. `caches`: the caches with their disks.
-pub fn watched(device: &Device, facts: &Facts, caches: &[CacheRecord]) -> Result<(), Failure> {
+pub fn watched(device: &Device, facts: &Facts, caches: &[Pair]) -> Result<(), Failure> {
     let text = &device.ident.text;
-    let of = |cache: &&CacheRecord| device.ident.same_hardware(&cache.pair.origin);
+    let of = |cache: &&Pair| device.ident.same_hardware(&cache.origin);
     if let Some(cache) = caches.iter().find(of) {
         let cached = Failure::new(Kind::AlreadyCached).device(text);
-        return Err(cached.name(&cache.pair.uuid));
+        return Err(cached.name(&cache.uuid));
     }
     reads(device)?;
     if is_tandem(device) {
@@ -348,8 +347,13 @@ pub fn ssd(device: &Device, facts: &Facts, caches: &[String], erase: bool) -> Re
     let parts = || std::iter::once(device).chain(facts.partitions(device));
 
     if parts().any(|d| is_tandem(d) || caches.iter().any(|object| object == d.object())) {
-        // A format that no cache claims is left over from an unfinished removal: erasing is enough.
+        // A format that no cache claims is left over from an unfinished removal, or a cache of another system: erasing is
+        // enough unless data may be on the SSD only.
         let claimed = parts().any(|d| caches.iter().any(|object| object == d.object()));
+        let unwritten = |d: &Device| d.carried.as_ref().is_some_and(|c| c.may_be_dirty);
+        if !claimed && parts().any(unwritten) {
+            return Err(Failure::new(Kind::SsdHoldsUnwritten).device(text));
+        }
         if claimed || !erase {
             return Err(Failure::new(Kind::AlreadyCached).device(text));
         }

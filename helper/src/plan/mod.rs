@@ -21,7 +21,6 @@ pub use remove::{RemoveInput, Unwritten, remove};
 pub use resize::{ResizeInput, resize};
 
 use crate::action::Action;
-use crate::state::CacheRecord;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tandem_api::{DeviceText, JobKind, PlanReply, Warning};
@@ -185,7 +184,7 @@ pub fn readable_alone(device: &Device) -> Result<(), tandem_api::Failure> {
 pub fn watchable(
     device: &Device,
     facts: &Facts,
-    caches: &[CacheRecord],
+    caches: &[Pair],
 ) -> Result<(), tandem_api::Failure> {
     checks::watched(device, facts, caches)
 }

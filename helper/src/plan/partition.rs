@@ -6,8 +6,25 @@ use crate::action::{PARTITION_TYPE, Partition};
 use crate::facts::{Device, Facts, Ident};
 use tandem_api::{DeviceText, Failure, Kind, PartUse, PlanSpec, SsdPart};
 
-/// Partitions begin and end at multiples of this many bytes.
 const MIB: u64 = 1 << 20;
+/// Bytes of the largest block that any drive has. A partition begins and ends between two of them.
+const BLOCK: u64 = 4096;
+/// A drive that asks for more than this is taken for one that asks for nothing.
+const MOST_UNIT: u64 = 1 << 30;
+
+/// Partitions begin and end at multiples of this many bytes. UDisks2 2.9 moves a partition to multiples of the size that
+/// the drive says is best for it, unless 1 MiB is a multiple of that size. USB boxes say 33,553,920 bytes, which is no
+/// multiple of a block.
+fn unit(ssd: &Device) -> u64 {
+    let optimal = ssd.optimal_bytes;
+    if optimal == 0 || MIB.is_multiple_of(optimal) {
+        return MIB;
+    }
+    // BLOCK is a power of two: the factor of two that the size lacks makes it a multiple of a block.
+    let lacking = BLOCK >> optimal.trailing_zeros().min(BLOCK.trailing_zeros());
+    let unit = optimal.saturating_mul(lacking);
+    if unit <= MOST_UNIT { unit } else { MIB }
+}
 /// The only type of partition table in which the service makes partitions, because its partitions have names.
 const GPT: &str = "gpt";
 
@@ -78,19 +95,26 @@ fn free(ssd: &Device, facts: &Facts, leaving: Option<&Device>) -> Vec<(u64, u64)
         .filter(|p| leaving.is_none_or(|leaving| p.object() != leaving.object()))
         .map(|p| (p.ident.start, p.ident.start + p.ident.text.size))
         .collect();
-    let end = ssd.ident.text.size.saturating_sub(MIB) / MIB * MIB;
+    let unit = unit(ssd);
+    let end = end_of_room(ssd);
     used.push((end, end));
     used.sort_unstable();
     let mut spaces = Vec::new();
-    let mut from = MIB;
+    let mut from = MIB.next_multiple_of(unit);
     for (start, end) in used {
-        let to = start / MIB * MIB;
+        let to = start / unit * unit;
         if to > from {
             spaces.push((from, to - from));
         }
-        from = from.max(end.next_multiple_of(MIB));
+        from = from.max(end.next_multiple_of(unit));
     }
     spaces
+}
+
+/// Where the room for partitions ends.
+fn end_of_room(ssd: &Device) -> u64 {
+    let unit = unit(ssd);
+    ssd.ident.text.size.saturating_sub(MIB) / unit * unit
 }
 
 /// Checks that a partition for a cache can be made on this SSD. `erase`: the content of an SSD without a partition
@@ -139,11 +163,12 @@ fn can_change_table(ssd: &Device) -> Result<(), Failure> {
 /// # Errors
 /// `SsdTooSmall`.
 fn large_enough(bytes: u64, ssd: &Device) -> Result<u64, Failure> {
-    let wanted = bytes / MIB * MIB;
+    let unit = unit(ssd);
+    let wanted = bytes / unit * unit;
     if wanted < MINIMUM_SSD_BYTES {
         return Err(Failure::new(Kind::SsdTooSmall)
             .device(&ssd.ident.text)
-            .sizes(MINIMUM_SSD_BYTES, bytes));
+            .sizes(MINIMUM_SSD_BYTES.next_multiple_of(unit), bytes));
     }
     Ok(wanted)
 }
@@ -153,7 +178,10 @@ fn large_enough(bytes: u64, ssd: &Device) -> Result<u64, Failure> {
 fn place(wanted: u64, ssd: &Device, facts: &Facts) -> Result<u64, Failure> {
     let spaces = match ssd.partitioned {
         true => free(ssd, facts, None),
-        false => vec![(MIB, ssd.ident.text.size.saturating_sub(2 * MIB) / MIB * MIB)],
+        false => {
+            let start = MIB.next_multiple_of(unit(ssd));
+            vec![(start, end_of_room(ssd).saturating_sub(start))]
+        }
     };
     let fits = spaces.iter().filter(|(_, bytes)| *bytes >= wanted);
     let best = fits.min_by_key(|(start, bytes)| (*bytes, *start));
@@ -201,8 +229,9 @@ pub fn replaced(
             .filter(|d| d.part_type == PARTITION_TYPE);
         caches.any(|d| d.object() != own.object() && is_there(&d.ident))
     };
-    let in_front = is_cache(&|d| (d.start + d.text.size).next_multiple_of(MIB) == from);
-    let behind = is_cache(&|d| d.start / MIB * MIB == to);
+    let unit = unit(ssd);
+    let in_front = is_cache(&|d| (d.start + d.text.size).next_multiple_of(unit) == from);
+    let behind = is_cache(&|d| d.start / unit * unit == to);
     let start = match in_front && !behind {
         true => to - wanted,
         false => from,

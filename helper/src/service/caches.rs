@@ -2,7 +2,7 @@
 //! Shows the caches on the bus. Every change of the machine leads here, and only this file adds, changes and removes
 //! the objects of caches.
 
-use super::plans::{current, mapped};
+use super::plans::{current, leads_to, mapped};
 use super::steps::Seen;
 use super::{Service, Shown};
 use crate::action::Pair;
@@ -11,7 +11,7 @@ use crate::facts::{Device, Facts};
 use crate::history::History;
 use crate::iface::bounded::Bounded;
 use crate::iface::cache::{CacheObject, View};
-use crate::lifecycle::{self, Attempt, Link, Reason, Situation};
+use crate::lifecycle::{self, Attempt, Disk, Link, Reason, Situation};
 use crate::plan;
 use crate::sampler::Sampler;
 use crate::state::{CacheRecord, Intent};
@@ -19,10 +19,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{
-    CacheState, DeviceText, Failure, JobKind, Kind, ModuleState, ROOT_PATH, SECTOR_BYTES,
+    CacheState, DeviceText, Failure, JobKind, Kind, ModuleState, ROOT_PATH, SECTOR_BYTES, Sharing,
     SpeedTest, SsdHealth,
 };
 use zbus::OwnedObjectPath;
+use zbus::message::Header;
 
 /// Time limit for the list of devices: far longer than a listing takes.
 const FACTS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -51,7 +52,8 @@ impl Service {
         // failing device. follow_risk writes the records at every event, but not the record of a cache that a job works
         // on. This call updates the record when the job has ended.
         let recorded = self.record_risks().await?;
-        let facts = self.facts_in_time().await?;
+        let facts = Arc::new(self.facts_in_time().await?);
+        self.inner().devices = facts.clone();
         let live = self.engine.live_mappings().await?;
         let jobs = self.store.intents();
         let mut all_protected = recorded;
@@ -73,8 +75,13 @@ impl Service {
         for (uuid, record) in protected_records {
             let seen = seen(&uuid);
             let pair = current(&record.pair, &facts);
+            let record = self.not_warm_if_shared(record, &pair, &facts).await;
             if let Some(live) = seen.live.filter(|live| live.attached) {
                 self.let_grow(live, &facts).await;
+                let ssd = facts.ssd(&pair).is_some_and(|ssd| ssd.number == live.ssd);
+                if ssd && leads_to(live, &pair, &facts) {
+                    self.record_names(&record, &pair);
+                }
             }
             self.record_content(&record, mapped(&facts, &pair));
             let view = self.view(&record, &pair, &seen).await;
@@ -83,6 +90,7 @@ impl Service {
         if let Err(e) = self.show(views).await {
             tracing::error!("cannot show the caches: {e}");
         }
+        self.show_found(&facts).await;
         self.follow_watches(&facts).await;
         Ok(all_protected)
     }
@@ -91,6 +99,38 @@ impl Service {
     pub(super) async fn facts_in_time(&self) -> Result<Facts, Failure> {
         let facts = tokio::time::timeout(FACTS_TIMEOUT, self.engine.facts()).await;
         facts.map_err(|_| Failure::new(Kind::Internal).detail("no answer"))?
+    }
+
+    /// The devices of a cache that is shown, in words: a caller is authorised for these before the service does any work.
+    pub(super) fn shown_pair(&self, uuid: &str) -> Result<Pair, Failure> {
+        let shown = self.inner().shown.get(uuid).map(|shown| shown.pair.clone());
+        shown.ok_or_else(|| Failure::new(Kind::WrongState).name("removed"))
+    }
+
+    /// The devices of all caches that are shown.
+    pub(super) fn shown_pairs(&self) -> Vec<Pair> {
+        let inner = self.inner();
+        inner
+            .shown
+            .values()
+            .map(|shown| shown.pair.clone())
+            .collect()
+    }
+
+    /// A device by its object path, as the last refresh has found it: a caller is authorised for this device before the
+    /// service does any work. A device that is new is searched in the queue of the caller.
+    pub(super) async fn shown_device(
+        &self,
+        header: &Header<'_>,
+        object: &OwnedObjectPath,
+    ) -> Result<(Device, Arc<Facts>), Failure> {
+        let known = self.inner().devices.clone();
+        if let Ok(device) = plan::find(&known, object) {
+            return Ok((device.clone(), known));
+        }
+        let _slot = self.queue_slot(header).await?;
+        let now = Arc::new(self.engine.facts().await?);
+        Ok((plan::find(&now, object)?.clone(), now))
     }
 
     /// Makes a mapping as long as its disk, a partition or a volume that has grown. There is one attempt for each length:
@@ -112,6 +152,29 @@ impl Service {
                 "the disk has grown, and its cache covers the old length: {e}"
             ),
         }
+    }
+
+    /// What beside the cache changes its disk.
+    fn sharing(pair: &Pair, facts: &Facts) -> Sharing {
+        let disk = facts.same_hardware(&pair.origin);
+        disk.map_or(Sharing::Alone, |disk| {
+            facts.sharing(disk, mapped(facts, pair))
+        })
+    }
+
+    /// Has the next start of the cache be cold if something beside the cache changes its disk. This is recorded again after
+    /// each start.
+    async fn not_warm_if_shared(
+        &self,
+        record: CacheRecord,
+        pair: &Pair,
+        facts: &Facts,
+    ) -> CacheRecord {
+        if record.pair.copies_stale || Self::sharing(pair, facts) == Sharing::Alone {
+            return record;
+        }
+        let cold = self.change(&record, lifecycle::made_cold).await;
+        cold.unwrap_or(record)
     }
 
     async fn view(&self, record: &CacheRecord, pair: &Pair, seen: &Seen<'_>) -> View {
@@ -180,6 +243,7 @@ impl Service {
             waits_for_kernel: record.waits_for_kernel,
             // GRUB's folder lies on the mapping, which is above the disk, or on the disk alone.
             grub_would_fail: origin.is_some_and(|disk| facts.is_below_grub(disk)),
+            sharing: Self::sharing(pair, facts),
             shutdown_minutes: record.shutdown_minutes,
             dirty_limit: record.pair.dirty_limit,
             paused: state == CacheState::Active
@@ -191,6 +255,12 @@ impl Service {
                 None => SsdHealth::unknown(),
             },
             chosen_name: record.name.clone(),
+            candidates: match (now.link, now.disk) {
+                (Link::None, Disk::Similar(_)) if record.may_be_dirty => {
+                    self.candidates(record, facts)
+                }
+                _ => Vec::new(),
+            },
             state,
             reason,
             mapped: device.map_or_else(no_object, |d| d.ident.text.object.clone()),
@@ -286,18 +356,26 @@ impl Service {
         }
         for (uuid, (pair, view)) in views {
             let path = path(&uuid);
-            if self.inner().shown.contains_key(&uuid) {
+            let is_shown = self.inner().shown.get_mut(&uuid).map(|shown| {
+                shown.pair.clone_from(&pair);
+            });
+            if is_shown.is_some() {
                 CacheObject::show(&server.interface(path.as_str()).await?, view).await?;
                 continue;
             }
             let sampler = Arc::new(Sampler::new(History::load(&self.store, &uuid)));
             let speed = self.store.load_speed_test(&uuid);
-            let object = CacheObject::new(self.clone(), pair, view, sampler.clone(), speed);
+            let object = CacheObject::new(self.clone(), pair.clone(), view, sampler.clone(), speed);
             let object = Bounded::new(object, self.queues.clone());
             server.at(path.as_str(), object).await?;
             let object = server.interface(path.as_str()).await?;
             let task = tokio::spawn(sampler.clone().run(self.clone(), uuid.clone(), object));
-            self.inner().shown.insert(uuid, Shown { sampler, task });
+            let shown = Shown {
+                pair,
+                sampler,
+                task,
+            };
+            self.inner().shown.insert(uuid, shown);
         }
         self.look_at_module(false).await
     }

@@ -11,6 +11,7 @@ use crate::iface::bounded::Bounded;
 use crate::iface::manager::ManagerObject;
 use crate::state::CacheRecord;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tandem_api::{
     DeviceText, Failure, Kind, Mode, ModuleProblem, ModuleState, ROOT_PATH, SigningKey,
 };
@@ -19,11 +20,26 @@ use zbus::object_server::InterfaceRef;
 
 /// The kernel module and its key, as the properties of the manager show them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ModuleView {
-    state: ModuleState,
-    problem: (ModuleProblem, String),
-    key: SigningKey,
+pub(crate) struct ModuleView {
+    pub(crate) state: ModuleState,
+    pub(crate) problem: (ModuleProblem, String),
+    pub(crate) key: SigningKey,
 }
+
+impl Default for ModuleView {
+    /// Before the first look. No client sees this view: the service looks at the module before it takes its bus name.
+    fn default() -> Self {
+        Self {
+            state: ModuleState::NotBuilt,
+            problem: (ModuleProblem::None, String::new()),
+            key: SigningKey::Unknown,
+        }
+    }
+}
+
+/// The problem of a module that is not loaded and its key are read at most so often, if their state stays the same: a
+/// user may build the module, or ask for the key, without this service.
+const WHOLE_LOOK: Duration = Duration::from_secs(60);
 
 impl Service {
     /// `Manager.CheckKernels`: the scripts of kernel packages and of DKMS call this.
@@ -122,6 +138,7 @@ impl Service {
         auth::check(&self.connection, header, enroll, &nothing, &nothing).await?;
         let key = self.engine.signing_key().await;
         if key != SigningKey::NotEnrolled {
+            self.look_at_module(true).await?;
             return Err(Failure::new(Kind::WrongState).name(key.as_str()));
         }
         self.engine.enroll_key(password).await?;
@@ -129,13 +146,20 @@ impl Service {
         Ok(())
     }
 
+    /// The module as the last look has found it.
+    pub(crate) fn shown_module(&self) -> ModuleView {
+        self.inner().module.clone()
+    }
+
     /// Reads the state of the module, and signals each property that has changed. The problem and the key are read only
-    /// if the state is another one, or if `whole` asks for them: to read them takes a run of mokutil and the logs of
-    /// DKMS, and a refresh comes up to five times a second.
+    /// if the state is another one, if the last time is long ago, or if `whole` asks for them: to read them takes a run
+    /// of mokutil and the logs of DKMS, and a refresh comes up to five times a second.
     pub(super) async fn look_at_module(&self, whole: bool) -> zbus::Result<()> {
-        let mut last = self.module.lock().await;
+        let mut looked = self.module.lock().await;
         let state = self.engine.module_state().await;
-        if !whole && last.as_ref().is_some_and(|last| last.state == state) {
+        let is_old = |at: Instant| state != ModuleState::Loaded && at.elapsed() >= WHOLE_LOOK;
+        let before = self.shown_module();
+        if !whole && before.state == state && looked.is_some_and(|at| !is_old(at)) {
             return Ok(());
         }
         let now = ModuleView {
@@ -143,17 +167,17 @@ impl Service {
             problem: self.engine.module_problem().await,
             key: self.engine.signing_key().await,
         };
-        let before = last.replace(now.clone());
-        let before = before.as_ref();
+        let first = looked.replace(Instant::now()).is_none();
+        self.inner().module = now.clone();
         let manager = self.manager().await?;
         let (object, emitter) = (manager.get().await, manager.signal_emitter());
-        if before.is_none_or(|before| before.problem != now.problem) {
+        if first || before.problem != now.problem {
             object.module_problem_changed(emitter).await?;
         }
-        if before.is_none_or(|before| before.key != now.key) {
+        if first || before.key != now.key {
             object.signing_key_changed(emitter).await?;
         }
-        if before.is_none_or(|before| before.state != now.state) {
+        if first || before.state != now.state {
             object.module_state_changed(emitter).await?;
         }
         Ok(())

@@ -7,6 +7,7 @@
 
 mod caches;
 mod execute;
+mod found;
 mod kernels;
 mod names;
 mod plans;
@@ -23,9 +24,10 @@ use self::queue::{Caller, QueueSlot, Queues};
 use self::reading::Reading;
 use self::speed::{RunningTest, Tests};
 use self::watches::Watches;
+use crate::action::Pair;
 use crate::auth;
 use crate::engine::Engine;
-use crate::facts::Ident;
+use crate::facts::{Facts, Ident};
 use crate::iface::bounded::Bounded;
 use crate::iface::manager::ManagerObject;
 use crate::lifecycle::Reason;
@@ -37,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tandem_api::{BUS_NAME, Failure, PlanReply, PlanSpec, ROOT_PATH};
+use tandem_api::{BUS_NAME, Failure, FoundCache, PlanReply, PlanSpec, ROOT_PATH};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use zbus::message::Header;
@@ -77,6 +79,7 @@ struct Running {
 
 /// A cache that is shown.
 struct Shown {
+    pair: Pair,
     sampler: Arc<Sampler>,
     task: JoinHandle<()>,
 }
@@ -98,6 +101,12 @@ struct Inner {
     next_job: u64,
     /// Kernels that may start next and lack the module, as last signalled.
     kernels: Vec<String>,
+    /// The module and its key, as last looked at.
+    module: ModuleView,
+    /// The caches without a record, as last signalled.
+    found: Vec<FoundCache>,
+    /// The devices, as the last refresh has found them.
+    devices: Arc<Facts>,
     touched: Option<Instant>,
     /// The speed test that runs.
     test: Option<RunningTest>,
@@ -118,9 +127,8 @@ pub struct Service {
     recovering: tokio::sync::Mutex<()>,
     /// Held from the query of the module's status until the record is written, and never longer.
     recording: tokio::sync::Mutex<()>,
-    /// The module as last signalled; `None` before the first look. Held from a look at the module until its changes are
-    /// signalled.
-    module: tokio::sync::Mutex<Option<ModuleView>>,
+    /// When the whole module was last looked at. Held from a look at the module until its changes are signalled.
+    module: tokio::sync::Mutex<Option<Instant>>,
     /// Calls that are being answered, some of which wait for a person to authenticate.
     calls: AtomicUsize,
     again: Notify,
@@ -180,6 +188,7 @@ impl Service {
         this.load_watches().await;
         let seen = this.refresh().await;
         this.look_at_kernels().await;
+        this.look_at_module(false).await?;
         connection.request_name(BUS_NAME).await?;
         tokio::spawn(this.clone().follow_machine(seen));
         tokio::spawn(this.clone().follow_names());

@@ -30,7 +30,8 @@ impl Service {
     ) -> Result<String, Failure> {
         let _call = self.call();
         let _caller = self.caller(header).await?;
-        let (device, _) = self.needed_names(disk).await?;
+        let (device, facts) = self.shown_device(header, disk).await?;
+        names::needed(&device, &facts)?;
         let (text, nothing) = (&device.ident.text, DeviceText::none());
         auth::check(
             &self.connection,

@@ -217,8 +217,8 @@ impl Service {
             None if record.origin_diverged => Some(Reason::DiskChanged.word().to_owned()),
             // One of the devices in doubt may be the disk, which only the user can know.
             None if !record.used_alone.is_empty() => Some(Reason::DiskInDoubt.word().to_owned()),
-            None if facts.same_hardware(&pair.ssd).is_none() => Some("ssd-missing".to_owned()),
-            None if facts.same_hardware(&pair.origin).is_none() => Some("disk-missing".to_owned()),
+            None if facts.ssd(pair).is_none() => Some("ssd-missing".to_owned()),
+            None if facts.disk(pair).is_none() => Some("disk-missing".to_owned()),
             None => {
                 let refused = self.inner().refused.get(&pair.uuid).copied();
                 Some(refused.unwrap_or(Reason::NotAssembled).word().to_owned())
@@ -238,11 +238,10 @@ impl Service {
     fn parts(&self, facts: &Facts) -> Vec<(String, String)> {
         let mut parts = Vec::new();
         for record in self.store.caches() {
-            let ssd = record.detached_in.is_none().then_some(&record.pair.ssd);
-            for ident in std::iter::once(&record.pair.origin).chain(ssd) {
-                let object = facts.same_hardware(ident).map(|d| d.object().to_owned());
-                parts.extend(object.map(|object| (object, record.pair.uuid.clone())));
-            }
+            let pair = &record.pair;
+            let ssd = facts.ssd(pair).filter(|_| record.detached_in.is_none());
+            let devices = facts.disk(pair).into_iter().chain(ssd);
+            parts.extend(devices.map(|d| (d.object().to_owned(), pair.uuid.clone())));
         }
         parts
     }
@@ -250,14 +249,12 @@ impl Service {
 
 /// The pair with its devices under their present names.
 pub(super) fn current(pair: &Pair, facts: &Facts) -> Pair {
-    let now = |ident: &Ident| {
-        facts
-            .same_hardware(ident)
-            .map_or_else(|| ident.clone(), |d| d.ident.clone())
+    let now = |device: Option<&Device>, recorded: &Ident| {
+        device.map_or_else(|| recorded.clone(), |d| d.ident.clone())
     };
     Pair {
-        origin: now(&pair.origin),
-        ssd: now(&pair.ssd),
+        origin: now(facts.disk(pair), &pair.origin),
+        ssd: now(facts.ssd(pair), &pair.ssd),
         ..pair.clone()
     }
 }

@@ -123,6 +123,28 @@ impl Service {
         }
     }
 
+    /// Records the names that the devices of a cache that works have now: see [`crate::facts::disk_of`] and
+    /// [`crate::facts::ssd_of`]. `pair`: the devices under their present names.
+    pub(super) fn record_names(&self, record: &CacheRecord, pair: &Pair) {
+        let known = pair.origin.same_hardware(&record.pair.origin)
+            && pair.ssd.same_hardware(&record.pair.ssd);
+        if known {
+            return;
+        }
+        tracing::info!(uuid = pair.uuid, "a device has other names now");
+        let new = |mut now: CacheRecord| {
+            now.pair.origin = Ident {
+                content_uuid: now.pair.origin.content_uuid,
+                ..pair.origin.clone()
+            };
+            now.pair.ssd = pair.ssd.clone();
+            now
+        };
+        if let Err(e) = self.store.change_cache(&pair.uuid, new) {
+            tracing::warn!("the names of the devices are not recorded: {e}");
+        }
+    }
+
     /// Records which file system is on the disk now. The user may have made another one through the cache, and the
     /// record of an earlier version does not name a file system.
     pub(super) fn record_content(&self, record: &CacheRecord, device: Option<&Device>) {

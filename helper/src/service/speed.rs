@@ -83,7 +83,7 @@ impl Service {
     ) -> Result<SpeedTest, Failure> {
         let _call = self.call();
         let caller = self.caller(header).await?;
-        let pair = self.record(uuid)?.pair;
+        let pair = self.shown_pair(uuid)?;
         let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
         auth::check(&self.connection, header, Permission::TestSpeed, disk, ssd).await?;
 
@@ -124,9 +124,9 @@ impl Service {
     ) -> Result<SpeedTest, Failure> {
         let _call = self.call();
         let caller = self.caller(header).await?;
-        let device = plan::find(&self.engine.facts().await?, disk)?.clone();
-        plan::readable_alone(&device)?;
-        let (text, nothing) = (&device.ident.text, DeviceText::none());
+        let (shown, _) = self.shown_device(header, disk).await?;
+        plan::readable_alone(&shown)?;
+        let (text, nothing) = (&shown.ident.text, DeviceText::none());
         auth::check(
             &self.connection,
             header,
@@ -135,6 +135,12 @@ impl Service {
             &nothing,
         )
         .await?;
+        // The answer of the user may have taken minutes.
+        let device = plan::find(&self.engine.facts().await?, disk)?.clone();
+        if !device.ident.same_device(&shown.ident) {
+            return Err(Failure::new(Kind::DeviceChanged).device(text));
+        }
+        plan::readable_alone(&device)?;
         let devices = [device.ident.clone(), device.ident.clone()];
         let target = Target {
             disk: device,

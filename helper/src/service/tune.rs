@@ -61,8 +61,8 @@ impl Service {
         if minutes > MAX_SHUTDOWN_MINUTES {
             return Err(Failure::new(Kind::InvalidArgument).name("minutes"));
         }
-        let record = self.record(uuid)?;
-        let (disk, ssd) = (&record.pair.origin.text, &record.pair.ssd.text);
+        let pair = self.shown_pair(uuid)?;
+        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
         auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
         if minutes > 0 {
             self.engine.drain_at_shutdown().await?;
@@ -166,10 +166,11 @@ impl Service {
         uuid: &str,
         permission: Permission,
     ) -> Result<(Reservation<'_>, CacheRecord, Status), Failure> {
-        let record = self.record(uuid)?;
-        let (disk, ssd) = (&record.pair.origin, &record.pair.ssd);
-        auth::check(&self.connection, header, permission, &disk.text, &ssd.text).await?;
-        let devices = [disk.clone(), ssd.clone()];
+        let pair = self.shown_pair(uuid)?;
+        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
+        auth::check(&self.connection, header, permission, disk, ssd).await?;
+        let pair = self.record(uuid)?.pair;
+        let devices = [pair.origin, pair.ssd];
         self.ensure_no_job(&devices).await?;
         let reserved = self.reserve(uuid, devices, true)?;
         let (record, status) = self.working(uuid).await?;
@@ -189,8 +190,8 @@ impl Service {
         let name = tandem_api::checked_name(name)
             .ok_or_else(refused)?
             .to_owned();
-        let record = self.record(uuid)?;
-        let (disk, ssd) = (&record.pair.origin.text, &record.pair.ssd.text);
+        let pair = self.shown_pair(uuid)?;
+        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
         auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
         let changed = self.set_fields(uuid, |now| CacheRecord { name, ..now });
         self.refresh().await;
@@ -206,8 +207,8 @@ impl Service {
     ) -> Result<(), Failure> {
         let _call = self.call();
         let _caller = self.caller(header).await?;
-        let record = self.record(uuid)?;
-        let (disk, ssd) = (&record.pair.origin.text, &record.pair.ssd.text);
+        let pair = self.shown_pair(uuid)?;
+        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
         auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
         let sampler = self.inner().shown.get(uuid).map(|s| s.sampler.clone());
         let sampler = sampler.ok_or_else(|| Failure::new(Kind::WrongState))?;
@@ -291,11 +292,11 @@ impl Service {
     ) -> Result<OwnedObjectPath, Failure> {
         let _call = self.call();
         let caller = self.caller(header).await?;
-        let record = self.record(uuid)?;
-        let (disk, ssd) = (&record.pair.origin, &record.pair.ssd);
-        let tune = Permission::Tune;
-        auth::check(&self.connection, header, tune, &disk.text, &ssd.text).await?;
-        self.ensure_no_job(&[disk.clone(), ssd.clone()]).await?;
+        let pair = self.shown_pair(uuid)?;
+        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
+        auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
+        let pair = self.record(uuid)?.pair;
+        self.ensure_no_job(&[pair.origin, pair.ssd]).await?;
         let (record, status) = self.working(uuid).await?;
         let bytes = status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
         let facts = self.engine.facts().await?;

@@ -45,7 +45,9 @@ impl Service {
     ) -> Result<String, Failure> {
         let _call = self.call();
         let _caller = self.caller(header).await?;
-        let shown = self.watchable(disk).await?.ident;
+        let (shown, facts) = self.shown_device(header, disk).await?;
+        plan::watchable(&shown, &facts, &self.shown_pairs())?;
+        let shown = shown.ident;
         self.may_watch(header, &shown.text).await?;
 
         let _alone = self.refreshing.lock().await;
@@ -115,7 +117,8 @@ impl Service {
     async fn watchable(&self, disk: &OwnedObjectPath) -> Result<Device, Failure> {
         let facts = self.facts_in_time().await?;
         let device = plan::find(&facts, disk)?;
-        plan::watchable(device, &facts, &self.store.caches())?;
+        let caches = self.store.caches().into_iter().map(|cache| cache.pair);
+        plan::watchable(device, &facts, &caches.collect::<Vec<_>>())?;
         Ok(device.clone())
     }
 

@@ -23,9 +23,11 @@ impl Store {
     /// The lock of all records: until it is dropped, no other program changes the record of a cache. The start of the
     /// machine, udev's events and the service all change records.
     pub(super) fn lock(&self) -> io::Result<File> {
-        let folder = File::open(self.root.join(CACHES))?;
-        flock(&folder, FlockOperation::LockExclusive)?;
-        Ok(folder)
+        crate::waiting(|| {
+            let folder = File::open(self.root.join(CACHES))?;
+            flock(&folder, FlockOperation::LockExclusive)?;
+            Ok(folder)
+        })
     }
 
     /// A cache that is still being drained after a restart of the machine is assembled at the same time. So a cache
@@ -40,6 +42,10 @@ impl Store {
 
     /// All records of a part. Files that cannot be read are reported in the log.
     pub(super) fn load<T: DeserializeOwned>(&self, part: &str) -> Vec<T> {
+        crate::waiting(|| self.load_files(part))
+    }
+
+    fn load_files<T: DeserializeOwned>(&self, part: &str) -> Vec<T> {
         let Ok(entries) = fs::read_dir(self.root.join(part)) else {
             return Vec::new();
         };
@@ -67,7 +73,8 @@ impl Store {
         uuid: &str,
         kind: &str,
     ) -> io::Result<Option<T>> {
-        let read = if_there(fs::read(self.file(part, uuid, kind)?))?;
+        let file = self.file(part, uuid, kind)?;
+        let read = if_there(crate::waiting(|| fs::read(file)))?;
         Ok(read.map(|text| serde_json::from_slice(&text)).transpose()?)
     }
 
@@ -79,9 +86,12 @@ impl Store {
         value: &T,
     ) -> io::Result<()> {
         let path = self.file(part, uuid, kind)?;
-        let beside = write_beside(&path, &serde_json::to_vec_pretty(value)?)?;
-        fs::rename(&beside, &path)?;
-        flush_folder_of(&path)
+        let text = serde_json::to_vec_pretty(value)?;
+        crate::waiting(|| {
+            let beside = write_beside(&path, &text)?;
+            fs::rename(&beside, &path)?;
+            flush_folder_of(&path)
+        })
     }
 
     /// Writes a file that is kept only while a record (part, UUID and kind) is there, and that can be lost without harm.
@@ -110,7 +120,8 @@ impl Store {
     }
 
     pub(super) fn drop(&self, part: &str, uuid: &str, kind: &str) -> io::Result<()> {
-        remove(&self.file(part, uuid, kind)?)
+        let file = self.file(part, uuid, kind)?;
+        crate::waiting(|| remove(&file))
     }
 }
 

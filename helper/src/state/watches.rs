@@ -42,7 +42,8 @@ impl Store {
     /// # Errors
     /// If the file cannot be read.
     pub fn load_watch_state(&self, id: &str) -> io::Result<Option<Vec<u8>>> {
-        if_there(fs::read(self.watch_state(id)?))
+        let file = self.watch_state(id)?;
+        if_there(crate::waiting(|| fs::read(file)))
     }
 
     /// Saves the state of the advisor of a watch, unless the watch has no record any more.
@@ -60,7 +61,8 @@ impl Store {
     pub fn drop_watch(&self, id: &str) -> io::Result<()> {
         let _lock = self.lock()?;
         self.drop(WATCHES, id, WATCH)?;
-        remove(&self.watch_state(id)?)
+        let state = self.watch_state(id)?;
+        crate::waiting(|| remove(&state))
     }
 
     /// Removes what was seen of disks that have no watch any more: [`Self::drop_watch`] was interrupted. The caller holds

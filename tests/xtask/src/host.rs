@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tandem_harness::deps::Need;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::verify;
 use tandem_harness::layer::{Bench, Layer, When};
@@ -164,6 +164,10 @@ fn data(bench: &mut Bench) -> Result<()> {
             }
             _ => {}
         }
+        if extension(file) == "desktop" {
+            let text = fs::read_to_string(root.join(file))?;
+            bench.check(&format!("TryExec {name}"), names_its_program(&text));
+        }
         let tool: Option<(&str, &[&str])> = match extension(file) {
             "desktop" => Some(("desktop-file-validate", &[])),
             "xml" if name.ends_with("metainfo.xml") => {
@@ -193,6 +197,18 @@ fn data(bench: &mut Bench) -> Result<()> {
             command.arg(what).current_dir(&root),
         );
     }
+    Ok(())
+}
+
+/// Whether a desktop can tell that the program of an entry is not installed: the entry of an autostart stays when its
+/// package is removed and not purged.
+fn names_its_program(entry: &str) -> Result<()> {
+    let value = |key: &str| entry.lines().find_map(|line| line.strip_prefix(key));
+    let program = value("Exec=").and_then(|command| command.split(' ').next());
+    ensure!(
+        program.is_some() && value("TryExec=") == program,
+        "TryExec= does not name the program of Exec="
+    );
     Ok(())
 }
 

@@ -32,6 +32,13 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("{device} holds data, and you have not agreed to erase it."),
             gettext("Go back and agree to erase it, or choose another SSD."),
         ),
+        Kind::SsdHoldsUnwritten => (
+            gettext("The SSD Holds Unwritten Data"),
+            gettext(
+                "{device} holds a cache of another system, and changes that may not be on its hard disk.",
+            ),
+            gettext("Go back to the list of disks, and use that cache or discard what it holds."),
+        ),
         Kind::SsdUnknownContent => (
             gettext("Unrecognized Content on the SSD"),
             gettext("{device} holds unrecognized content, and you have not agreed to erase it."),

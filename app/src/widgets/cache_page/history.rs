@@ -10,7 +10,7 @@ use tandem_api::{Failure, Kind, Mode, Span};
 use super::CachePage;
 use super::numbers::speeds;
 use crate::a11y;
-use crate::display::{bytes, fill, plain_name, range_name};
+use crate::display::{bytes, file_name, fill, plain_name, range_name};
 use crate::model::bars::{csv, long_bars};
 use crate::model::range::Range;
 use crate::model::series::Series;
@@ -133,7 +133,10 @@ impl CachePage {
             .modal(true)
             .build();
         chooser.set_transient_for(window.as_ref());
-        chooser.set_current_name(&format!("{}.csv", plain_name(&cache.facts().origin)));
+        chooser.set_current_name(&format!(
+            "{}.csv",
+            file_name(&plain_name(&cache.facts().origin))
+        ));
         let table = csv(&self.imp().chart.bars(), utc);
         glib::spawn_future_local(async move {
             let answer = chooser.run_future().await;

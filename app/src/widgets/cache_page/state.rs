@@ -24,6 +24,7 @@ impl CachePage {
         let words = words_of(&facts, dirty);
         imp.heading.set_subtitle(&words.title);
         imp.banner.show(&words);
+        self.show_candidates(&facts);
         let running = facts.state == CacheState::Active;
         let here = running || facts.state == CacheState::Suspended;
         let paused = self.job().is_some_and(|job| job.facts().paused);

@@ -8,7 +8,7 @@ use gtk::{gdk, gio, prelude::*};
 use tandem_api::{Failure, Kind};
 
 use super::SpeedDialog;
-use crate::display::fill;
+use crate::display::{file_name, fill};
 use crate::widgets::remove_dialog::show_failure;
 
 impl SpeedDialog {
@@ -44,7 +44,7 @@ impl SpeedDialog {
         let name = fill(
             // Translators: the name of a file; {disk} is the name of a disk
             &gettext("Speed of {disk}.png"),
-            &[("disk", &disk.replace('/', "-"))],
+            &[("disk", &file_name(&disk))],
         );
         chooser.set_current_name(&name);
         glib::spawn_future_local(clone!(

@@ -2,8 +2,8 @@
 //! A cache.
 
 use crate::{
-    CacheState, DeviceText, DirtyLimit, LongHistory, Mode, PlanReply, RefusedMode, Sample, Span,
-    SpeedTest, SsdHealth,
+    CacheState, DeviceText, DirtyLimit, DiskCandidate, LongHistory, Mode, PlanReply, RefusedMode,
+    Sample, Sharing, Span, SpeedTest, SsdHealth,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -31,6 +31,21 @@ pub trait Cache {
     /// # Errors
     /// As [`Self::history`].
     fn long_history(&self, span: Span) -> zbus::Result<LongHistory>;
+
+    /// The devices that may be the disk of the cache, while data may be on the SSD only and no device agrees with all that
+    /// is on record (`disk-elsewhere`, `disk-in-doubt`).
+    #[zbus(property)]
+    fn candidates(&self) -> zbus::Result<Vec<DiskCandidate>>;
+
+    /// Says that this device, one of [`Self::candidates`], is the disk of the cache, after asking the user to authenticate
+    /// (`org.tandemcache.Tandem1.confirm-disk`). The cache is put over it then, and data that is on the SSD only can be
+    /// written to it.
+    ///
+    /// # Errors
+    /// `WrongState` with `name` `disk-known` (there is nothing to confirm), `other-disk`, `disk-in-use`, or `disk-changed`
+    /// (the device was used without the cache since); `NotAuthorized`, `AuthorityUnavailable`.
+    #[zbus(allow_interactive_auth)]
+    fn confirm_disk(&self, disk: &OwnedObjectPath) -> zbus::Result<()>;
 
     /// Says what the removal of the cache would do. Needs no authorisation and changes nothing.
     ///
@@ -216,6 +231,10 @@ pub trait Cache {
     /// removed before.
     #[zbus(property)]
     fn grub_would_fail(&self) -> zbus::Result<bool>;
+
+    /// Whether something beside the cache changes the disk. While it does, each start of the cache is cold.
+    #[zbus(property)]
+    fn sharing(&self) -> zbus::Result<Sharing>;
 
     /// Minutes that a shutdown may take to write all dirty data to the disk; 0: it does not do that.
     #[zbus(property)]

@@ -22,6 +22,16 @@ pub trait Simulation {
         bytes: u64,
     ) -> zbus::Result<Vec<OwnedObjectPath>>;
 
+    /// Plugs in an SSD with a cache of this disk, made by another system. Returns the block object of the SSD.
+    /// `dirty_bytes`: so much is on the SSD only.
+    fn plug_cache(
+        &self,
+        disk: &OwnedObjectPath,
+        model: &str,
+        serial: &str,
+        dirty_bytes: u64,
+    ) -> zbus::Result<OwnedObjectPath>;
+
     /// Unplugs the drive of this block object.
     fn unplug(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
 
@@ -57,6 +67,9 @@ pub trait Simulation {
     /// Has GRUB start the machine from this block object.
     fn set_grub_disk(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
 
+    /// Whether this block object, a logical volume, has snapshots from now on.
+    fn set_snapshots(&self, block: &OwnedObjectPath, snapshots: bool) -> zbus::Result<()>;
+
     /// Whether a program has this block object open exclusively from now on.
     fn claim(&self, block: &OwnedObjectPath, claimed: bool) -> zbus::Result<()>;
 
@@ -72,6 +85,13 @@ pub trait Simulation {
 
     /// How long each step takes from now on, the step that is being done included, in milliseconds (400 at first).
     fn set_step_time(&self, milliseconds: u32) -> zbus::Result<()>;
+
+    /// How often the service has asked the machine something so far, and the most questions that were open at a time since
+    /// the last call. The status of a cache does not count.
+    fn questions(&self) -> zbus::Result<(u64, u32)>;
+
+    /// How long the machine takes for each such question from now on, in milliseconds (0 at first).
+    fn set_question_time(&self, milliseconds: u32) -> zbus::Result<()>;
 
     /// Time between two samples of a watched cache from now on, in milliseconds (1000 at first).
     fn set_sample_period(&self, milliseconds: u32) -> zbus::Result<()>;

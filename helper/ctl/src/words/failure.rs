@@ -70,6 +70,9 @@ fn what(failure: &Failure) -> String {
             "{device} holds data ({}). To erase it, add --erase-ssd.",
             content(&failure.device)
         ),
+        Kind::SsdHoldsUnwritten => format!(
+            "{device} holds a cache of another system, and changes that may not be on its hard disk. See “tandemctl found”."
+        ),
         Kind::SsdUnknownContent => {
             format!("{device} has unrecognized or encrypted content. To erase it, add --erase-ssd.")
         }

@@ -73,7 +73,9 @@ pub fn warning(warning: &Warning) -> String {
             format!("{device} is on the same drive as the disk; a cache will not help much.")
         }
         WarningKind::OriginUnknown => {
-            format!("{device} has unrecognized or encrypted content, which does not change.")
+            format!(
+                "{device} has unrecognized or encrypted content, which does not change. If the disk is empty, create a file system on it after the cache; an LVM volume group cannot be created on a disk with a cache."
+            )
         }
         WarningKind::NoHibernation => format!(
             "The computer cannot hibernate while the system on {device} has a cache; it can still suspend."

@@ -1,11 +1,26 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a cache is doing.
 
-use tandem_api::CacheState;
+use tandem_api::{CacheState, Sharing};
 
 /// Advice about a cache over the disk from which GRUB starts the computer.
 pub const GRUB_WOULD_FAIL: &str = "GRUB starts this computer from this disk, and would not start it any more after its next update. Remove the \
      cache (“tandemctl remove”) and restart before GRUB is updated";
+
+/// What beside a cache changes its disk; nothing if nothing does.
+pub fn sharing(sharing: Sharing) -> Option<&'static str> {
+    match sharing {
+        Sharing::Alone => None,
+        Sharing::Filesystem => Some(
+            "The file system has further devices, so the cache starts empty each time. Remove the cache, or take the other \
+             devices from the file system (“btrfs device remove”)",
+        ),
+        Sharing::Snapshots => Some(
+            "The volume has snapshots, which lack what is not yet on the hard disk, so the cache starts empty each time. \
+             Remove the cache before you merge a snapshot",
+        ),
+    }
+}
 
 /// What a cache is doing. `unwritten` says that data may be on the SSD only.
 pub fn state(state: CacheState, reason: &str, unwritten: bool) -> String {

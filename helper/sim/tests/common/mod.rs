@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 mod bus;
+pub mod flood;
+pub mod introspect;
 
 use bus::Running;
 use futures_util::StreamExt;
@@ -113,6 +115,11 @@ impl Machine {
         // The store writes a new record to this path before it replaces the old record.
         let beside = format!("caches/{uuid}.cache.new");
         std::fs::create_dir(self.state.join(beside)).unwrap();
+    }
+
+    /// Loses the record of this cache, as a system does that is installed anew.
+    pub fn lose_record(&self, uuid: &str) {
+        std::fs::remove_file(self.state.join(format!("caches/{uuid}.cache.json"))).unwrap();
     }
 
     /// From now on every change of this cache's long history fails.

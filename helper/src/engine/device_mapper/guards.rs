@@ -5,6 +5,7 @@ use super::step;
 use crate::action::Pair;
 use crate::dm::table::Tandem;
 use crate::facts::{Device, Ident};
+use crate::machine::check_place;
 use crate::mounts::table::Mounts;
 use std::path::Path;
 use tandem_api::{Failure, Kind};
@@ -114,13 +115,14 @@ impl LoadedDevices {
     /// A number is given to another disk when its disk is unplugged, but not while a table holds the device open.
     fn check_numbers(&self, numbers: &Path) -> Result<(), String> {
         for (number, ident) in &self.0 {
+            let name = &ident.text.name;
+            let folder = std::fs::canonicalize(numbers.join(number));
+            let mut folder = folder.map_err(|e| format!("{name} is gone: {e}"))?;
+            check_place(&folder, ident)?;
             // Older kernels give no sequence numbers.
             if ident.diskseq == 0 {
                 continue;
             }
-            let name = &ident.text.name;
-            let folder = std::fs::canonicalize(numbers.join(number));
-            let mut folder = folder.map_err(|e| format!("{name} is gone: {e}"))?;
             if folder.join("partition").exists() {
                 folder.pop();
             }
@@ -152,12 +154,36 @@ mod tests {
     use crate::plan::tests::device;
     use std::fs;
 
+    /// Partition tables are written anew beside a job: the drive stays, and so do its sequence number and the names.
+    #[test]
+    fn a_number_that_belongs_to_another_partition_now_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let numbers = root.path();
+        let folder = numbers.join("8:1");
+        fs::create_dir_all(&folder).unwrap();
+        let mut ident = device("sda1", 1 << 30).ident;
+        (ident.start, ident.diskseq) = (1 << 20, 0);
+        let checked = |start: u64, size: u64| {
+            fs::write(folder.join("start"), format!("{start}\n")).unwrap();
+            fs::write(folder.join("size"), format!("{size}\n")).unwrap();
+            LoadedDevices::ssd("8:1".to_owned(), ident.clone()).check_numbers(numbers)
+        };
+        checked(2048, 2 << 20).unwrap();
+        for (start, size) in [(4096, 2 << 20), (2048, 1 << 20), (0, 2 << 20)] {
+            let refused = checked(start, size).unwrap_err();
+            assert!(refused.contains("another partition"), "{refused}");
+        }
+    }
+
     #[test]
     fn a_number_that_belongs_to_another_disk_now_is_refused() {
         let root = std::env::temp_dir().join(format!("tandem-diskseq-{}", std::process::id()));
         let disk = root.join("devices/sda");
         fs::create_dir_all(disk.join("sda1")).unwrap();
         fs::write(disk.join("sda1/partition"), "1\n").unwrap();
+        for folder in [disk.clone(), disk.join("sda1")] {
+            fs::write(folder.join("size"), "2097152\n").unwrap();
+        }
         let numbers = root.join("dev/block");
         fs::create_dir_all(&numbers).unwrap();
         for (number, folder) in [("8:0", disk.clone()), ("8:1", disk.join("sda1"))] {
@@ -168,7 +194,7 @@ mod tests {
             ident.diskseq = 0;
             let unknown = ident.clone();
             ident.diskseq = diskseq;
-            let devices = vec![("8:99".to_owned(), unknown), (number.to_owned(), ident)];
+            let devices = vec![("8:0".to_owned(), unknown), (number.to_owned(), ident)];
             LoadedDevices(devices).check_numbers(&numbers)
         };
         fs::write(disk.join("diskseq"), "7\n").unwrap();

@@ -44,6 +44,20 @@ fn only_a_btrfs_belongs_to_the_device_that_its_source_names() {
     assert_eq!(points, ["/srv"]);
 }
 
+/// A file system of the user may never answer, so the service must not even look at such a path.
+#[test]
+fn the_source_of_a_mount_on_a_point_of_fstab_is_not_looked_at_if_a_user_chose_it() {
+    let table = "50 22 0:60 / /srv/data rw - fuse.x /home/eve/hung/disk rw,user_id=1001\n\
+                 51 22 0:61 / /srv/data rw - btrfs /home/eve/hung/disk rw\n";
+    let number = |node: &str| {
+        assert!(node.starts_with("/dev/"), "{node} was looked at");
+        Some("8:17".to_owned())
+    };
+    let fstab = libmount::parse(FSTAB).unwrap();
+    let mounts = Mounts::of_tables(libmount::parse(table).unwrap(), &fstab, PASSWD, &number);
+    assert!(mounts.0.iter().all(|e| e.mount.mounter == Mounter::Other));
+}
+
 #[test]
 fn an_automount_is_there_from_the_start_whatever_noauto_says() {
     let fstab = "UUID=a /a ext4 noauto 0 2\nUUID=b /b ext4 noauto,x-systemd.automount 0 2\n";

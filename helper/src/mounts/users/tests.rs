@@ -155,6 +155,14 @@ fn a_user_without_a_name_is_a_number() {
 }
 
 #[test]
+fn the_name_of_a_process_is_plain_text() {
+    let process = tempfile::tempdir().unwrap();
+    fs::write(process.path().join("comm"), "\u{1b}[31mvi\u{202e}\n").unwrap();
+    let described = describe(process.path(), 7, "").unwrap();
+    assert_eq!(described.command, "\u{fffd}[31mvi\u{fffd}");
+}
+
+#[test]
 fn files_of_the_kernel_itself_are_named() {
     let mounts = Mounts::parse(MACHINE);
     let swaps = "Filename Type Size Used Priority\n\

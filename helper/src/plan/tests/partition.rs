@@ -242,3 +242,39 @@ fn the_partition_goes_with_its_cache() {
     };
     assert!(!kinds(&remove(input(&own)).unwrap()).contains(&StepKind::DeletePartition));
 }
+
+/// A USB box with 512-byte sectors that says that 33,553,920 bytes are best: UDisks2 2.9.4 makes a partition where it was
+/// asked for, and as large, only on multiples of 524,280 sectors (measured).
+#[test]
+fn a_partition_is_planned_where_udisks_makes_it_on_a_drive_with_a_strange_best_size() {
+    const UNIT: u64 = 524_280 * 512;
+    let place = |optimal, bytes| {
+        let shared = shared().with(|s| {
+            s.at("sdb").optimal_bytes = optimal;
+            s.spec.partition_bytes = bytes;
+        });
+        let plan = shared.plan()?;
+        let Action::CreatePartition(pair) = &plan.actions[2] else {
+            panic!("{:?}", plan.actions[2]);
+        };
+        let made = pair.partition.as_ref().unwrap();
+        Ok((made.start, made.size, plan.reply.ssd.size))
+    };
+    let (start, size, shown) = place(33_553_920, 40 * GIB).unwrap();
+    assert!(start.is_multiple_of(UNIT) && size.is_multiple_of(UNIT));
+    assert!(start >= 100 * GIB + MIB && size > 39 * GIB && size <= 40 * GIB);
+    assert_eq!(shown, size, "the plan shows the size that it gets");
+    // All of the free space, and less than a partition can have.
+    let free = 100 * GIB - 2 * MIB;
+    let (start, size, _) = place(33_553_920, free / UNIT * UNIT - UNIT).unwrap();
+    assert!(start + size <= 200 * GIB - MIB);
+    let refused: Failure = place(33_553_920, UNIT - 1).unwrap_err();
+    assert_eq!((refused.kind, refused.needed), (Kind::SsdTooSmall, UNIT));
+    // Sizes that 1 MiB is a multiple of, a usual one, and nonsense.
+    for optimal in [512, 131_072, MIB, u64::from(u32::MAX) / 512 * 512] {
+        let expected = (100 * GIB + MIB, 40 * GIB, 40 * GIB);
+        assert_eq!(place(optimal, 40 * GIB).unwrap(), expected, "{optimal}");
+    }
+    let (start, ..) = place(4 * MIB, 40 * GIB).unwrap();
+    assert_eq!(start, 100 * GIB + 4 * MIB);
+}

@@ -2,6 +2,7 @@
 //! Every refusal of a creation.
 
 use super::*;
+use tandem_api::Sharing;
 
 #[test]
 fn the_same_device_twice_is_refused() {
@@ -455,4 +456,31 @@ fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
         );
         assert_eq!(refused.device.name, "sda1");
     }
+}
+
+#[test]
+fn a_cached_btrfs_with_a_further_device_and_a_volume_with_snapshots_are_seen() {
+    let scene = Scene::new().with(|s| {
+        for name in ["sda1", "sdb"] {
+            s.at(name).content_uuid = "fs".into();
+        }
+        s.at("sda1").ident.text.content = "btrfs".into();
+    });
+    let sharing = |scene: &Scene, mapped: Option<&Device>| {
+        let disk = scene.facts.device(object("sda1").as_str()).unwrap();
+        scene.facts.sharing(disk, mapped)
+    };
+    assert_eq!(sharing(&scene, None), Sharing::Alone);
+    let scene = scene.with(|s| s.at("sdb").ident.text.content = "btrfs".into());
+    assert_eq!(sharing(&scene, None), Sharing::Filesystem);
+    // The mapping knows the file system that was made through it.
+    let mut mapping = scene.facts.devices[0].clone();
+    mapping.ident.text.content = "ext4".into();
+    mapping.ident.hardware = "TANDEM-x".into();
+    assert_eq!(sharing(&scene, Some(&mapping)), Sharing::Alone);
+    let scene = scene.with(|s| {
+        s.at("sdb").content_uuid = "other".into();
+        s.at("sda1").snapshots = true;
+    });
+    assert_eq!(sharing(&scene, None), Sharing::Snapshots);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tests of states that only the simulated machine can be brought into.
 
+mod found;
 mod giving_up;
 mod growth;
 mod grub;
@@ -8,9 +9,11 @@ mod health;
 mod kept;
 mod kernels;
 mod naming;
+mod renamed;
 mod returning;
 mod settings;
 mod shared;
+mod sharing;
 mod speed;
 mod start_names;
 mod statistics;

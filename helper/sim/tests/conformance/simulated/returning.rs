@@ -21,7 +21,11 @@ async fn an_ssd_that_is_back_is_used_again_unless_a_file_system_would_miss_somet
         simulation.replug(&bench.spec.ssd).await.unwrap();
         until("the cache", active).await;
     }
-    cache.set_mode(Mode::Writeback).await.unwrap();
+    // The service may still be at work on the record of the cache that goes on.
+    until("write-back", async || {
+        cache.set_mode(Mode::Writeback).await.is_ok()
+    })
+    .await;
     bench.soil(&cache).await;
     simulation.unplug(&bench.spec.ssd).await.unwrap();
     until("the state", async || why("ssd-gone-dirty").await).await;
