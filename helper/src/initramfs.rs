@@ -83,8 +83,7 @@ pub async fn update(connection: &Connection) -> Result<(), Failure> {
 /// # Errors
 /// If the folder cannot be written.
 pub fn export(store: &Store, folder: &Path) -> io::Result<usize> {
-    let needed = |record: &CacheRecord| record.in_initramfs && record.detached_in.is_none();
-    let records: Vec<_> = store.caches().into_iter().filter(needed).collect();
+    let records: Vec<_> = store.caches().into_iter().filter(is_needed).collect();
     if records.is_empty() {
         return Ok(0);
     }
@@ -102,9 +101,14 @@ pub fn export(store: &Store, folder: &Path) -> io::Result<usize> {
 /// Whether the running kernel's initial file system got the records that are to be in it, when they were made last.
 /// The tools end well also if they find no kernel, or if our hook put nothing into the initial file system.
 pub fn is_complete(store: &Store) -> bool {
-    let needed = |record: &CacheRecord| record.in_initramfs && record.detached_in.is_none();
     let made = Path::new(MADE).join(module::release());
-    made.exists() || !store.caches().iter().any(needed)
+    made.exists() || !store.caches().iter().any(is_needed)
+}
+
+/// Whether an initial file system needs this record. A volume may not be there by then, and each start would wait for it:
+/// no such cache is created any more.
+fn is_needed(record: &CacheRecord) -> bool {
+    record.in_initramfs && record.detached_in.is_none() && !record.pair.origin.is_volume()
 }
 
 #[cfg(test)]
@@ -154,8 +158,11 @@ mod tests {
             detached_in: Some("boot".into()),
             ..CacheRecord::prepared(pair("c"), "boot".into(), true)
         };
-        store.save_cache(&system).unwrap();
-        store.save_cache(&removed).unwrap();
+        let mut volume = CacheRecord::prepared(pair("d"), "boot".into(), true);
+        volume.pair.origin.hardware = "CRYPT-LUKS2-0a-root".into();
+        for record in [&system, &removed, &volume] {
+            store.save_cache(record).unwrap();
+        }
         assert_eq!(export(&store, &to).unwrap(), 1);
         let expected = CacheRecord {
             in_initramfs: true,
