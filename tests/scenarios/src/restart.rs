@@ -13,7 +13,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::kept::{KeptMachine, Wiring};
-use tandem_guest::guest::{SHORT, Sectors};
+use tandem_guest::guest::{MOUNT_POINT, SHORT, Sectors};
 use tandem_harness::hash;
 use tandem_harness::layer::Bench;
 
@@ -130,10 +130,12 @@ impl KeptMachine {
     }
 
     /// Reads all files until the SSD has all of them. A read that finds the SSD busy leaves no copy there, and on a busy
-    /// computer some reads do.
+    /// computer some reads do. Each round mounts the file system anew: like a start, it then reads metadata that otherwise
+    /// stays in memory.
     fn fill(&mut self) -> Result<()> {
         let mut read = 0;
         for _ in 0..FILLING {
+            self.sh(&format!("umount {MOUNT_POINT} && mount {MOUNT_POINT}"))?;
             let before = self.disk_sectors()?;
             self.all_there()?;
             read = (self.disk_sectors()? - before).read;
