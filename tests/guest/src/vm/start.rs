@@ -48,6 +48,13 @@ impl Vm {
             return Ok(());
         };
         let console = self.console();
+        if let Some(status) = self.child.try_wait()? {
+            return Err(error.context(format!(
+                "QEMU has ended with {status}; it says: {}\nits machine's console:\n{}",
+                run::tail(&said(&self.dir)),
+                run::tail(&console)
+            )));
+        }
         let registers = json!({ "command-line": "info registers -a" });
         // Two readings show whether the processors move.
         let mut seen = || match self.qmp.run("human-monitor-command", registers.clone()) {
