@@ -29,6 +29,8 @@ pub enum Need {
     Power,
     /// What reads a rescued disk.
     Rescue,
+    /// What makes and repairs file systems in a bare kernel.
+    Formats,
 }
 
 /// Sets of packages, each with the reason why it is needed.
@@ -133,6 +135,18 @@ const NEEDED: &[(Need, &str, &[&str])] = &[
         &["nbd-server", "socat"],
     ),
     (Need::Rescue, "read a rescued disk", &["qemu-utils"]),
+    (
+        Need::Formats,
+        "make and repair file systems",
+        &[
+            "f2fs-tools",
+            "exfatprogs",
+            "dosfstools",
+            "ntfs-3g",
+            "cryptsetup-bin",
+            "lvm2",
+        ],
+    ),
 ];
 
 /// What layers in the virtual machine need, which builds everything for the guest.
@@ -145,7 +159,7 @@ pub const GUEST: &[Need] = &[
     Need::Rescue,
 ];
 /// What layers in a bare kernel need.
-pub const KERNEL: &[Need] = &[Need::Module, Need::Helper];
+pub const KERNEL: &[Need] = &[Need::Module, Need::Helper, Need::Formats];
 
 /// Everything that any layer needs.
 pub fn all() -> Vec<Need> {

@@ -146,7 +146,7 @@ impl Disk {
 
     /// At one instant, gives each `to` the content that a power cut would leave on `from`. All of them are
     /// [`Shape::cuttable`]. The seed chooses which sectors survive that were not durable, 0 none.
-    pub fn cut(seed: u32, pairs: [(&Self, &Self); 2]) -> Result<()> {
+    pub fn cut(seed: u32, pairs: &[(&Self, &Self)]) -> Result<()> {
         let top = |disk: &Self| {
             let top = disk.top.as_ref();
             top.map(|(_, label)| label.clone())
@@ -156,8 +156,8 @@ impl Disk {
         for (from, to) in pairs {
             words += &format!(" {} {}", top(from)?, top(to)?);
         }
-        let (any, _) = pairs[0].0.top.as_ref().context("no test disk")?;
-        any.message(&words)
+        let (first, _) = pairs.first().context("nothing to cut")?;
+        first.test()?.message(&words)
     }
 
     /// Lets the `n`-th request from now on fail, counted from 1. The disk is [`Shape::failing`].

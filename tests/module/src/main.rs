@@ -8,7 +8,8 @@
 //! that they can; `SUITE_LIMIT` is the number of seconds after which a case hangs; `SUITE_EMULATED` is there if QEMU
 //! emulates the processor, which makes everything slow;
 //! `SUITE_SET` names another set of cases: "time" for a guest whose clock runs ahead, "memory" for one with little,
-//! "pulled" for one whose disks are pulled and plugged in again by who reads what it says;
+//! "pulled" for one whose disks are pulled and plugged in again by who reads what it says, "formats" for one with the tools
+//! of many file systems;
 //! `SUITE_PROCESSORS` is how many there have to be; `SUITE_SCHEDULER` is a module of the kernel that orders requests by priority;
 //! `SUITE_BENCH` measures a device instead, `SUITE_RECORD` records what the module does to its disks.
 //!

@@ -318,10 +318,15 @@ impl Rig {
     /// hits both at one instant. Nothing that was not flushed survives the first cut of a rig; a part of it, by a seed,
     /// survives each later one.
     pub fn cut(&self) -> Result<Self> {
-        let rig = Self::disks(self.config)?;
         let seed = self.cuts.get();
         self.cuts.set(seed + 1);
-        Disk::cut(seed, [(&self.ssd, &rig.ssd), (&self.origin, &rig.origin)])?;
+        self.cut_by(seed)
+    }
+
+    /// The same; the seed says what survives that was not flushed, 0 nothing.
+    pub fn cut_by(&self, seed: u32) -> Result<Self> {
+        let rig = Self::disks(self.config)?;
+        Disk::cut(seed, &[(&self.ssd, &rig.ssd), (&self.origin, &rig.origin)])?;
         Ok(Self {
             uuid: self.uuid.clone(),
             origin_id: self.origin_id.clone(),

@@ -4,6 +4,7 @@
 //! The guest has a kernel and an initramfs and no disk. The initramfs has the suite as the first process, the modules
 //! that the suite needs, and the programs that make and check file systems.
 
+mod formats;
 mod trouble;
 
 use std::fs;
@@ -199,7 +200,8 @@ const INTERFACE_AND_FAILURES: &[&str] = &[
 
 /// The suite on one of the three kernels. Without `--all` one case of six runs, so that every odd case runs on one of
 /// the three. With `--all` the whole suite runs on the oldest kernel, also with little memory, the cases of interface
-/// and failures on the others, and on all of them the tests of disks that are pulled.
+/// and failures on the others, and on all of them the tests of disks that are pulled; on the oldest and the newest the
+/// real file systems that are used elsewhere.
 /// Under TCG a case takes ten seconds of a processor.
 fn functional(bench: &mut Bench, source: Source, part: u32) -> Result<()> {
     let cx = bench.cx;
@@ -218,6 +220,10 @@ fn functional(bench: &mut Bench, source: Source, part: u32) -> Result<()> {
     }
     if set.map_or(bench.all, |set| set == "pulled") {
         trouble::pulled(bench, &qemu, &target, accel)?;
+    }
+    let with_formats = bench.all && source != Source::Debian12Backports;
+    if set.map_or(with_formats, |set| set == "formats") {
+        formats::run(bench, &qemu, &target, accel)?;
     }
     if set.is_some_and(|set| !set.is_empty()) {
         return Ok(());
@@ -296,7 +302,7 @@ pub fn initramfs(
     if dir.exists() {
         fs::remove_dir_all(&dir)?;
     }
-    for sub in ["dev", "proc", "sys", "mnt", "m"] {
+    for sub in ["dev", "proc", "sys", "mnt", "m", "run"] {
         fs::create_dir_all(dir.join(sub))?;
     }
     fs::copy(programs::suite(cx)?, dir.join("init"))?;

@@ -144,6 +144,7 @@ pub fn set_of(case: &str) -> &'static str {
         Some(("time", _)) => "time",
         Some(("memory", _)) => "memory",
         Some(("pulled", _)) => "pulled",
+        Some(("formats", _)) => "formats",
         _ => "",
     }
 }

@@ -14,6 +14,7 @@ mod failures;
 mod failures_dirty;
 mod filesystem;
 mod flaky;
+mod formats;
 mod frozen;
 mod fsx;
 mod given_back;
@@ -58,6 +59,7 @@ pub fn of(set: &str) -> Option<Vec<Case>> {
         ])),
         "memory" => Some(cases(&[memory::CASES])),
         "pulled" => Some(cases(&[pulled::CASES])),
+        "formats" => Some(cases(&[formats::CASES, formats::PROVEN])),
         _ => None,
     }
 }
