@@ -87,15 +87,20 @@ static void drop_traces(struct td_watch *w)
 	w->count = kept;
 }
 
-/* The head is at @step: watch the strides around it. */
+/* Watch the strides around the head, as far as there is room beside those being written. */
+static void watch_near_head(struct td_watch *w)
+{
+	drop_traces(w);
+	for (u32 i = 0; w->head && i < NEAR; i++)
+		add_trace(w, near_head(w, i));
+}
+
 static void follow_head(struct td_watch *w, u32 step)
 {
 	if (w->head == step + 1)
 		return;
 	w->head = step + 1;
-	drop_traces(w);
-	for (u32 i = 0; i < NEAR; i++)
-		add_trace(w, near_head(w, i));
+	watch_near_head(w);
 }
 
 void td_look_follow(struct td_engine *e, const struct td_req *r)
@@ -152,13 +157,28 @@ void td_look_doubt(struct td_engine *e)
 	e->watch.looking = false;
 }
 
+/* Was there no room for a stride when the head moved? */
+static bool lacks_strides(const struct td_watch *w)
+{
+	for (u32 i = 0; w->head && i < NEAR; i++) {
+		u64 quarter = near_head(w, i);
+		bool found = false;
+
+		for (u32 j = 0; j < w->count && j < TD_TRACES_MAX; j++)
+			found |= w->trace[j].sums.quarter == quarter;
+		if (!found)
+			return true;
+	}
+	return false;
+}
+
 bool td_watch_asks(const struct td_engine *e)
 {
 	const struct td_watch *w = &e->watch;
 
 	if (!td_active(e))
 		return false;
-	if (env_peek(w->look))
+	if (env_peek(w->look) || lacks_strides(w))
 		return true;
 	for (u32 i = 0; i < w->count; i++)
 		if (!w->trace[i].known && !w->trace[i].settling &&
@@ -167,14 +187,31 @@ bool td_watch_asks(const struct td_engine *e)
 	return false;
 }
 
-/* P2 */
-static bool is_quiet(const struct td_engine *e, u64 quarter)
+static const struct td_mark *mark_of(const struct td_engine *e, u64 quarter)
 {
 	const struct td_ledger *l = &e->ledger;
 	u64 region = quarter << TD_QUARTER_SHIFT >> l->mark_shift;
 
-	return !l->cleanings && !l->cleanings_written &&
-	       (region >= l->nr_marks || !l->marks[region].inflight);
+	return region < l->nr_marks ? &l->marks[region] : NULL;
+}
+
+/* P2: no write is in flight. */
+static bool is_quiet(const struct td_engine *e, u64 quarter)
+{
+	const struct td_ledger *l = &e->ledger;
+	const struct td_mark *m = mark_of(e, quarter);
+
+	return !l->cleanings && !l->cleanings_written && (!m || !m->inflight);
+}
+
+/* P2: the disk was flushed since the load, and behind the last write to the region. */
+static bool is_settled(const struct td_engine *e, u64 quarter)
+{
+	const struct td_ledger *l = &e->ledger;
+	const struct td_mark *m = mark_of(e, quarter);
+
+	return l->flush_done &&
+	       (!m || (s32)((u32)l->flush_done - m->flush) >= 0);
 }
 
 bool td_look_begin(struct td_engine *e)
@@ -224,15 +261,18 @@ bool td_learn_begin(struct td_engine *e, u64 *quarter)
 	const struct td_ledger *l = &e->ledger;
 	struct td_watch *w = &e->watch;
 
+	if (lacks_strides(w))
+		watch_near_head(w);
 	for (u32 i = 0; i < w->count; i++) {
 		struct td_trace *t = &w->trace[i];
 
 		if (t->known || t->settling || t->writer || t->learning ||
-		    t->unreadable || l->flush_on || !is_quiet(e, t->sums.quarter))
+		    t->unreadable || !is_quiet(e, t->sums.quarter))
 			continue;
-		if (l->disk_unflushed) {
-			td_flush_want(e);
-			return false;
+		if (!is_settled(e, t->sums.quarter)) {
+			if (l->disk_unflushed)
+				td_flush_want(e);
+			continue;
 		}
 		t->learning = true;
 		*quarter = t->sums.quarter;

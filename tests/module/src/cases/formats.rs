@@ -42,12 +42,6 @@ macro_rules! proven {
     };
 }
 
-// promise 21: kernel-debian12/formats: ext4: a crash
-// promise 21: kernel-debian12/formats: XFS: a crash
-// promise 21: kernel-debian12/formats: Btrfs: a crash
-// promise 21: kernel-debian12/formats: F2FS: a crash
-// promise 21: kernel-debian12/formats: exFAT: a stop in order
-// promise 21: kernel-debian12/formats: NTFS: a stop in order
 pub const CASES: &[Entry] = &columns! {
     "ext4" EXT4
     "XFS" XFS
@@ -61,10 +55,6 @@ pub const CASES: &[Entry] = &columns! {
     "ext4 in an LV" EXT4_IN_LV
 };
 
-// promise 13: kernel-debian12/formats: ext4: no start is cold without a reason
-// promise 13: kernel-debian12/formats: XFS: no start is cold without a reason
-// promise 13: kernel-debian12/formats: Btrfs: no start is cold without a reason
-// promise 13: kernel-debian12/formats: F2FS: no start is cold without a reason
 pub const PROVEN: &[Entry] = &proven! {
     "ext4" EXT4 100
     "XFS" XFS 30

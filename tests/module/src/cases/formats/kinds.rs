@@ -118,7 +118,7 @@ pub const BTRFS: Kind = Kind {
 pub const F2FS: Kind = Kind {
     name: "F2FS",
     drivers: &["f2fs"],
-    mib: 48,
+    mib: 64,
     make: &["/sbin/mkfs.f2fs", "-q", "-f"],
     repair: &["/sbin/fsck.f2fs", "-f"],
     proof: Proof::Traces,
