@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(drives("none1"), ["none1"]);
     }
 
-    /// What a drive, a file system or a partition table says of itself is chosen by whoever made it.
+    /// Texts of drives, file systems and partition tables were chosen by their makers.
     #[test]
     fn what_a_device_says_of_itself_is_plain_text() {
         let text = |text: &str| OwnedVariant::try_from(Variant::new(text)).unwrap();

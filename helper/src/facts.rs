@@ -96,7 +96,7 @@ pub struct Mount {
     pub mounter: Mounter,
 }
 
-/// What the superblock on an SSD says, as udev has read it at the last event of the SSD.
+/// The words of the superblock on an SSD, as udev has read it at the last event of the SSD.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Carried {
     /// UUID of the cache, 32 hex digits.

@@ -72,7 +72,7 @@ static bool learn_place(struct tandem *t)
 	flags = tandem_lock(t);
 	td_learn_end(&t->engine, quarter, ok ? sums : NULL);
 	tandem_unlock(t, flags);
-	/* A place that cannot be read is tried again at the clock's next turn. */
+	/* Core does not ask for an unreadable place again before its next write. */
 	return ok;
 }
 

@@ -6,12 +6,12 @@ use tandem_api::{DeviceText, DiskCandidate, DiskMark, FoundCache};
 
 use super::{device_facts, fill, plain_name, plan_title};
 
-/// What is asked before a command, and the answer that has it done.
+/// The question before a command, and the answer that has the command done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consent {
     /// The question.
     pub heading: String,
-    /// What happens.
+    /// The consequences of the command.
     pub body: String,
     /// The answer.
     pub agree: String,

@@ -56,8 +56,8 @@ words! {
 pub struct DiskCandidate {
     /// The device.
     pub device: DeviceText,
-    /// What speaks for it: it is as recorded.
+    /// The marks that speak for the device: they are as recorded.
     pub agreeing: Vec<DiskMark>,
-    /// What speaks against it: it is not as recorded.
+    /// The marks that speak against the device: they are not as recorded.
     pub differing: Vec<DiskMark>,
 }

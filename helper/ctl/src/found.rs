@@ -66,6 +66,18 @@ async fn one(
     Ok((found, object))
 }
 
+/// Asks, unless `yes`, whether `warning` is accepted for this cache.
+fn agree(found: &FoundCache, warning: &str, yes: bool, json: bool) -> Result<(), Ending> {
+    if yes {
+        return Ok(());
+    }
+    if !json {
+        say(sentence(found));
+        say(warning);
+    }
+    run::ask(json)
+}
+
 /// Takes a cache over.
 pub async fn take_over(
     connection: &Connection,
@@ -75,16 +87,9 @@ pub async fn take_over(
 ) -> Result<(), Ending> {
     let manager = ManagerProxy::new(connection).await?;
     let (found, object) = one(connection, &manager, ssd).await?;
-    if !yes {
-        if !json {
-            say(sentence(&found));
-            say(
-                "The disk will use this cache again, and what is only on the SSD will be written to it. Do this only if the \
-                 disk was not used without the SSD since.",
-            );
-        }
-        run::ask(json)?;
-    }
+    let warning = "The disk will use this cache again, and what is only on the SSD will be written to it. Do this only if the \
+                   disk was not used without the SSD since.";
+    agree(&found, warning, yes, json)?;
     manager.take_over(&object).await?;
     if !json {
         say("The cache is on record now. “tandemctl status” shows it.");
@@ -101,13 +106,7 @@ pub async fn discard(
 ) -> Result<(), Ending> {
     let manager = ManagerProxy::new(connection).await?;
     let (found, object) = one(connection, &manager, ssd).await?;
-    if !yes {
-        if !json {
-            say(sentence(&found));
-            say("What is only on the SSD will be lost.");
-        }
-        run::ask(json)?;
-    }
+    agree(&found, "What is only on the SSD will be lost.", yes, json)?;
     manager.discard_found(&object).await?;
     if !json {
         say("The SSD is empty now.");

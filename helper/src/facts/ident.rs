@@ -177,7 +177,7 @@ impl Ident {
             && (not_replugged || self.has_wwn())
     }
 
-    /// What this device and the recorded disk have in common, and what not: each recorded mark, and whether it is the same.
+    /// The recorded marks of the disk, each with whether this device has the same.
     pub fn marks(&self, recorded: &Self) -> Vec<(DiskMark, bool)> {
         let (wwn, serial) = match recorded.hardware.split_once('/') {
             Some((wwn, serial)) => (wwn, serial),

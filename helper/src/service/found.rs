@@ -142,15 +142,29 @@ impl Service {
         header: &Header<'_>,
         ssd: &OwnedObjectPath,
     ) -> Result<(), Failure> {
+        self.answer(header, Permission::TakeOver, ssd, async |shown| {
+            self.record_found(&shown).await
+        })
+        .await
+    }
+
+    /// Does `work` for the caller, if the caller has the permission, and shows what has become of the cache.
+    async fn answer(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+        permission: Permission,
+        ssd: &OwnedObjectPath,
+        work: impl AsyncFnOnce(FoundCache) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let _call = self.call();
         let _caller = self.caller(header).await?;
-        let shown = self.may(header, Permission::TakeOver, ssd).await?;
-        let taken = {
+        let shown = self.may(header, permission, ssd).await?;
+        let done = {
             let _alone = self.refreshing.lock().await;
-            self.record_found(&shown).await
+            work(shown).await
         };
         self.refresh().await;
-        taken
+        done
     }
 
     async fn record_found(&self, shown: &FoundCache) -> Result<(), Failure> {
@@ -169,7 +183,7 @@ impl Service {
         let disk = disk.ok_or_else(|| Failure::new(Kind::DeviceGone).device(&shown.disk))?;
         let unwritten = found.carried.may_be_dirty;
         if unwritten && disk.used_by_others() {
-            // What is written to the disk now would be overwritten.
+            // The cache would overwrite data that is written to the disk now.
             let points = disk.mount_points();
             let used = Failure::new(Kind::OriginInUse).device(&disk.ident.text);
             return Err(used.name("mount").mount_points(points));
@@ -191,15 +205,10 @@ impl Service {
         header: &Header<'_>,
         ssd: &OwnedObjectPath,
     ) -> Result<(), Failure> {
-        let _call = self.call();
-        let _caller = self.caller(header).await?;
-        let shown = self.may(header, Permission::Discard, ssd).await?;
-        let discarded = {
-            let _alone = self.refreshing.lock().await;
+        self.answer(header, Permission::Discard, ssd, async |shown| {
             self.wipe_found(&shown).await
-        };
-        self.refresh().await;
-        discarded
+        })
+        .await
     }
 
     async fn wipe_found(&self, shown: &FoundCache) -> Result<(), Failure> {

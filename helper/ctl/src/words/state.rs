@@ -7,7 +7,7 @@ use tandem_api::{CacheState, Sharing};
 pub const GRUB_WOULD_FAIL: &str = "GRUB starts this computer from this disk, and would not start it any more after its next update. Remove the \
      cache (“tandemctl remove”) and restart before GRUB is updated";
 
-/// What beside a cache changes its disk; nothing if nothing does.
+/// The cause that changes the disk beside a cache; nothing if there is none.
 pub fn sharing(sharing: Sharing) -> Option<&'static str> {
     match sharing {
         Sharing::Alone => None,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the objects of the service have, as introspection shows it: a new method or property is found by itself.
+//! The members of the service's objects, as introspection shows them: a new method or property is found by itself.
 
 use super::Machine;
 use tandem_api::BUS_NAME;
@@ -18,7 +18,7 @@ pub struct Found {
     pub writable: Vec<(String, String, String)>,
 }
 
-/// What an object has.
+/// The members of an object.
 pub async fn introspect(machine: &Machine, path: &str) -> Found {
     let proxy = zbus::fdo::IntrospectableProxy::builder(&machine.connection)
         .destination(BUS_NAME)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a client sees of a cache.
+//! The properties of a cache, as clients see them.
 
 use tandem_api::{
     CacheState, DeviceText, DirtyLimit, DiskCandidate, Mode, RefusedMode, Sharing, SsdHealth,

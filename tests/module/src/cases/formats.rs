@@ -209,9 +209,9 @@ fn used(kind: &Kind, mode: &'static str) -> Result<Rig> {
     };
     config.origin.discard = false;
     let mut rig = Rig::disks(config.cuttable())?;
+    kind.make(rig.origin.path())?;
     rig.attach(true)?;
     let node = rig.path()?;
-    kind.make(&node)?;
     let mounted = kind.mount(&node)?;
     (0..FILES).try_for_each(write)?;
     mounted.end()?;

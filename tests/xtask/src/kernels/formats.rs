@@ -54,7 +54,7 @@ pub fn run(bench: &mut Bench, qemu: &Qemu, target: &Target, accel: [&str; 2]) ->
         |module: &&str| guest_kernel::with_dependencies(&target.kernel, &[module]).is_ok();
     let more = MORE_MODULES.into_iter().filter(|module| is_there(module));
     let modules: Vec<_> = MODULES
-        .into_iter()
+        .iter()
         .copied()
         .chain(FILE_SYSTEMS)
         .chain(more)

@@ -38,7 +38,7 @@ async fn unwritten_data_without_a_record_is_shown_taken_over_and_written_back() 
     };
     let refused = bench.machine.plan(&erasing).await.unwrap_err();
     assert_eq!(refused.kind, Kind::SsdHoldsUnwritten);
-    // What is written to the mounted disk would be overwritten.
+    // The cache would overwrite data that is written to the mounted disk.
     let simulation = bench.machine.simulation().await;
     simulation.mount(&bench.spec.origin, "/mnt").await.unwrap();
     let used = manager.take_over(&found.ssd.object).await.unwrap_err();

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Places that each use of a file system changes: what the SSD notes of them proves the disk unchanged (promises 13, 21).
+
+use anyhow::{Context, Result, ensure};
+use rustix::io::Errno;
+
+use super::{CHANGED, UNPROVEN, WARM, config, dirty, fill, is_cold, is_warm};
+use crate::dm::is_errno;
+use crate::io::{self, MIB};
+use crate::rig::{Rig, format};
+
+/// After a cut in write-back what is dirty stays, and all that is clean.
+pub(super) fn known_is_warm() -> Result<()> {
+    for mode in ["writethrough", "writearound", "writeback"] {
+        let (rig, mut model) = Rig::formatted(config(mode).cuttable())?;
+        ensure!(rig.status()?.get("sure")? == 1, "{:?}", rig.status()?);
+        let used = fill(&rig, 8)?;
+        if mode == "writeback" {
+            dirty(&rig, &mut model, 20 * MIB)?;
+        }
+        io::direct(&rig.path()?)?.sync_all()?;
+        let used = if mode == "writeback" { used + 1 } else { used };
+        let mut cut = rig.cut()?;
+        cut.attach(false)?;
+        is_warm(&cut.status()?, used).with_context(|| mode.to_owned())?;
+        cut.equals(&model)?;
+        // Once more, after reads alone.
+        let used = cut.quiet()?.used;
+        io::direct(&cut.path()?)?.sync_all()?;
+        let mut again = cut.cut()?;
+        again.attach(false)?;
+        is_warm(&again.status()?, used).with_context(|| mode.to_owned())?;
+        again.equals(&model)?;
+    }
+    Ok(())
+}
+
+/// A byte of a superblock, as each mount changes it; its quarter is not in the cache.
+pub(super) fn known_is_changed() -> Result<()> {
+    for mode in ["writethrough", "writearound", "writeback"] {
+        let (rig, mut model) = Rig::formatted(config(mode).cuttable())?;
+        let file = io::direct(&rig.path()?)?;
+        io::read(&file, 6 * MIB as u64, MIB)?;
+        rig.quiet()?;
+        if mode == "writeback" {
+            dirty(&rig, &mut model, 20 * MIB)?;
+        }
+        file.sync_all()?;
+        let mut cut = rig.cut()?;
+        model[1024 + 52] ^= 1;
+        model[7 * MIB] ^= 1;
+        cut.origin.put(0, &model[..4096])?;
+        cut.origin.put(7 * MIB as u64, &model[7 * MIB..][..4096])?;
+        let started = cut.attach(false);
+        if mode == "writeback" {
+            let error = started.err().context("a changed disk was taken")?;
+            ensure!(is_errno(&error, Errno::STALE), "{error:#}");
+            continue;
+        }
+        started?;
+        is_cold(&cut.status()?, CHANGED)?;
+        cut.equals(&model)?;
+    }
+    Ok(())
+}
+
+/// The checksums of before and after are on the SSD in front of each write to the place.
+pub(super) fn watched_is_written() -> Result<()> {
+    for mode in ["writethrough", "writearound", "writeback"] {
+        let (rig, mut model) = Rig::formatted(config(mode).cuttable())?;
+        fill(&rig, 8)?;
+        let plain = io::direct(&rig.path()?)?;
+        let durable = io::durable(&rig.path()?)?;
+        for round in 0..24 {
+            let file = if round % 3 == 0 { &durable } else { &plain };
+            let at = if round % 2 == 0 { 0 } else { 1024 };
+            let length = if round % 2 == 0 { 4096 } else { 512 };
+            // What names the file system stays as it is.
+            let new = io::random(4096, round);
+            model[1024 + 48..1024 + 52].copy_from_slice(&new[..4]);
+            if length == 4096 {
+                model[2048..4096].copy_from_slice(&new[2048..]);
+            }
+            io::write(file, at as u64, &model[at..at + length])?;
+            if round % 4 == 3 {
+                plain.sync_all()?;
+            }
+            let mut cut = rig.cut()?;
+            cut.attach(false)
+                .with_context(|| format!("{mode}, {round}"))?;
+            let status = cut.status()?;
+            ensure!(
+                status.get("cold_start")? == WARM && status.used > 400,
+                "{mode}, {round}: {status:?}"
+            );
+        }
+        let notes = rig.status()?.get("notes")?;
+        ensure!(
+            if mode == "writeback" {
+                notes < 30
+            } else {
+                notes >= 24
+            },
+            "{mode}: {notes} notes"
+        );
+    }
+    Ok(())
+}
+
+/// Its places are learned within seconds. Until then a cut means a cold start.
+pub(super) fn made_anew() -> Result<()> {
+    let (rig, mut model) = Rig::formatted(config("writethrough").cuttable())?;
+    let file = io::direct(&rig.path()?)?;
+    io::discard(&file, 0, 4096)
+        .or_else(|_| io::zero(&file, 0, 4096))
+        .context("neither a discard nor a zero-out is possible")?;
+    ensure!(rig.status()?.get("sure")? == 0, "{:?}", rig.status()?);
+    fill(&rig, 8)?;
+    file.sync_all()?;
+    let mut cut = rig.cut()?;
+    cut.attach(false)?;
+    is_cold(&cut.status()?, UNPROVEN)?;
+    drop(cut);
+    format(&mut model);
+    model[1024 + 104..][..16].fill(7);
+    io::write(&file, 0, &model[..4096])?;
+    let status = rig.until("the new file system is known", |s| {
+        s.get("sure").is_ok_and(|sure| sure == 1)
+    })?;
+    file.sync_all()?;
+    let mut cut = rig.cut()?;
+    cut.attach(false)?;
+    is_warm(&cut.status()?, status.used)?;
+    cut.equals(&model)
+}
