@@ -289,6 +289,7 @@ void td_notes_done(struct td_engine *e, struct td_list *woken)
 {
 	e->watch.on = false;
 	e->watch.done = e->watch.begun;
+	e->watch.sure = e->watch.note.sure;
 	td_watch_wake(e, woken);
 }
 

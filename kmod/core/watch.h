@@ -60,6 +60,7 @@ struct td_watch {
 	struct td_trace trace[TD_TRACES_MAX];
 	u64 begun;		/* number of the note that was begun last */
 	u64 done;		/* of the last that is durable */
+	bool sure;		/* the durable one says so */
 	struct td_link waiters;	/* td_req.gate */
 	struct td_samples note;	/* the one that is being made */
 };
@@ -107,10 +108,10 @@ bool td_learn_begin(struct td_engine *e, u64 *quarter);
 /* @sums NULL: the quarter cannot be read. */
 void td_learn_end(struct td_engine *e, u64 quarter, const u32 *sums);
 
-/* Would a crash now leave a disk that is known again (td_samples.sure)? */
+/* May the next note say that it is sure (td_samples.sure)? */
 bool td_watch_sure(const struct td_watch *w);
 
-/* Fill in the traces of @s, which will be written as note w->begun + 1. */
+/* Fill in the traces of @s, which will be written as the next note. */
 void td_watch_fill(struct td_engine *e, struct td_samples *s);
 
 /*

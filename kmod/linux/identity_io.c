@@ -203,6 +203,8 @@ static int write_copies(struct tandem *t)
 	}
 	if (r)
 		DMERR("Cannot write samples of the disk: %d", r);
+	else
+		t->engine.watch.sure = s->sure;
 	return r;
 }
 

@@ -107,7 +107,7 @@ static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 		{ "retired", e->retired.count },
 		{ "promotion", td_promotes(e) },
 		{ "cold_start", t->start },
-		{ "sure", td_watch_sure(&e->watch) },
+		{ "sure", e->watch.sure },
 	};
 
 	tandem_unlock(t, flags);
