@@ -385,7 +385,13 @@ async fn removal_gives_the_plain_disk_back(
         hand::button(window, "Set Up a Cache…")
     })
     .await;
-    assert!(hand::words(window).contains("Archive: the cache is removed\n"));
+    // The window hears of the end of the job and of the cache by two signals.
+    hand::wait(window, "the cache is removed", || {
+        hand::words(window)
+            .contains("Archive: the cache is removed\n")
+            .then_some(())
+    })
+    .await;
     glib::timeout_future(Duration::from_millis(50)).await;
     let archive = hand::row(window, "Archive").unwrap();
     assert!(!archive.subtitle().unwrap().contains("Already cached"));
