@@ -311,16 +311,6 @@ impl Core {
         bytes
     }
 
-    /// Whether the disk is the one that the samples of the two copies were taken of.
-    pub fn compare_samples(
-        &self,
-        copies: &[SuperCopy; 2],
-        geometry: &Geometry,
-        read: Quarter<'_>,
-    ) -> Verdict {
-        self.compare(&self.choose_samples(copies, geometry), read)
-    }
-
     /// One copy of the samples of a cache: those of the disk if the cache is stopped, else none.
     pub fn encode_samples(
         &self,

@@ -401,7 +401,7 @@ mod tests {
     fn samples_must_be_durable_and_true() {
         let volatile = error(&stopped(Verb::Write, &written));
         assert!(
-            volatile.contains("samples of the disk are Unknown"),
+            volatile.contains("the samples say stopped: false"),
             "{volatile}"
         );
         let untrue = error(&stopped(Verb::WriteFua, &|_| Some([1; BLOCK_BYTES])));

@@ -33,8 +33,10 @@ pub struct Recovered {
     pub superblock: Result<Flags, SuperError>,
     /// Which copies of the superblock are sound.
     pub sound: [bool; 2],
-    /// What the samples say of the disk.
+    /// What the samples and the watched places say of the disk.
     pub samples: Verdict,
+    /// The samples say that the cache was stopped in order.
+    pub stopped: bool,
     /// Slots in use.
     pub used: u64,
     /// Dirty sectors, in whole quarters.
@@ -84,6 +86,7 @@ impl Recovery {
             superblock: superblock.map(|(_, flags)| flags),
             sound: self.core.sound_supers(&copies),
             samples: Verdict::Unknown,
+            stopped: false,
             used: 0,
             dirty: 0,
             disk,
@@ -93,13 +96,28 @@ impl Recovery {
         let Ok((geometry, flags)) = superblock else {
             return Ok(left);
         };
-        left.samples = self.core.compare_samples(&copies, &geometry, &|sector| {
+        let samples = self.core.choose_samples(&copies, &geometry);
+        let read = |sector: u64| {
             let mut bytes = [0; BLOCK_BYTES];
             let first = sector as usize;
             let sectors = &left.disk[first..first + BLOCK_BYTES / SECTOR];
             bytes.copy_from_slice(&bytes_of(sectors, contents));
-            Some(bytes)
-        });
+            bytes
+        };
+        let verdict = self.core.compare(&samples, &|sector| Some(read(sector)));
+        // A use of the disk without the cache changes the last sector of one watched place.
+        for trace in samples.traces().iter().filter(|_| samples.is_sure()) {
+            let elsewhere = self.core.compare(&samples, &|sector| {
+                let mut bytes = read(sector);
+                bytes[BLOCK_BYTES - 1] ^= u8::from(sector == trace.quarter * QUARTER as u64);
+                Some(bytes)
+            });
+            ensure!(
+                elsewhere == Verdict::Changed,
+                "a use of the disk without the cache is found {elsewhere:?}"
+            );
+        }
+        (left.samples, left.stopped) = (verdict, samples.is_stopped());
         if flags.has(Flags::COLD) {
             ensure!(
                 flags.has(Flags::CLEAN),

@@ -193,8 +193,9 @@ impl<'a> Replay<'a> {
                     "after a clean stop in {mode} with {dirty} sectors dirty the superblock says clean: {clean}"
                 );
                 ensure!(
-                    next.samples == Verdict::Same,
-                    "after a clean stop the samples of the disk are {:?}",
+                    next.stopped && next.samples == Verdict::Same,
+                    "after a clean stop the samples say stopped: {}; of the disk they say {:?}",
+                    next.stopped,
                     next.samples
                 );
                 self.check(&next)
@@ -265,7 +266,7 @@ impl<'a> Replay<'a> {
             "the samples say that the disk is another one"
         );
         ensure!(
-            !(serves && left.samples == Verdict::Same),
+            !(serves && left.stopped),
             "the samples say stopped while requests are served"
         );
         Ok(())
