@@ -8,9 +8,11 @@
  *       cannot be cleaned (writeback.c, B8). No other frame gets the slot.
  *   X2  A failed read makes the state BYPASS at most, never STRANDED: only a failed
  *       write does that. The lock is held while the dirty count is looked at.
- *   X3  After a failed read a sweep is wanted that has a record to write. If the SSD
- *       is gone, that write fails, so the loss is known at once, even without writes.
- *       (The kernel answers a flush by itself if the SSD has no volatile cache.)
+ *   X3  After a failed read there is a record to write, so the next tick wants a sweep.
+ *       If the SSD is gone, that write fails, so the loss is known within a second,
+ *       even without writes. (The kernel answers a flush by itself if the SSD has no
+ *       volatile cache.) No sweep at once: the read may fail after the snapshot of a
+ *       hibernation, and then nothing may change the SSD.
  *
  * Threads: the engine's lock; readers look at suspects without it.
  * Why suspects: a failed read of several slots does not say which slot is bad. Later
@@ -126,7 +128,6 @@ bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
 		/* X3 */
 		td_word_pend(&e->words[slot]);
 		td_ledger_pend(&e->ledger, slot);
-		td_ledger_want_sweep(e);
 		if (first != last)
 			add_suspect(e, slot, (u32)(last - first) + 1);
 		else if (!dirty_now)

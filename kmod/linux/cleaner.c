@@ -253,8 +253,8 @@ static enum cleaning_start begin_cleaning(struct tandem *t, bool urgent,
 	tandem_unlock_cleaner(t, flags);
 	if (begun == CLEANING_BEGUN)
 		tandem_job_start(job, todo);
-	else if (begun == CLEANING_PASSED && atomic_dec_and_test(&t->jobs))
-		wake_up(&t->idle);
+	else if (begun == CLEANING_PASSED)
+		tandem_job_ended(t);
 	tandem_carry_on(t, &woken);
 	return begun;
 }

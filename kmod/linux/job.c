@@ -91,8 +91,16 @@ void tandem_job_free(struct tandem_job *job)
 		atomic_long_sub(job->nr_pages, &t->pages);
 		tandem_job_release(job);
 	}
+	tandem_job_ended(t);
+}
+
+void tandem_job_ended(struct tandem *t)
+{
+	/* tandem_jobs_wait() may see 0 before this thread wakes it. */
+	rcu_read_lock();
 	if (atomic_dec_and_test(&t->jobs))
 		wake_up(&t->idle);
+	rcu_read_unlock();
 }
 
 static void job_put(struct tandem_job *job)
@@ -446,4 +454,6 @@ static void drained_work(struct work_struct *work)
 void tandem_jobs_wait(struct tandem *t)
 {
 	wait_event(t->idle, !atomic_read(&t->jobs));
+	/* Whatever handed over the last requests has left the target after this. */
+	synchronize_rcu();
 }

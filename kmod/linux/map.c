@@ -411,7 +411,7 @@ static noinline int hit_failed(struct tandem *t, struct bio *bio, struct tandem_
 			      (u32)(io->hit.word - t->engine.words),
 			      io->hit.dirty, &woken);
 	if (tandem_retired_changed(t))
-		schedule_work(&t->retired);
+		queue_work(t->frozen_wq, &t->retired);
 	tandem_unlock(t, flags);
 	unpin_slots(t, io);
 	tandem_carry_on_later(t, &woken);
@@ -439,10 +439,13 @@ static noinline bool tracked_done(struct tandem *t, struct td_req *r, bool ok)
 	u32 todo;
 
 	td_list_init(&woken);
+	/* Another thread may answer @r meanwhile; tandem_jobs_wait() waits for this one. */
+	rcu_read_lock();
 	flags = tandem_lock(t);
 	todo = td_disk_done(&t->engine, r, ok, &woken);
 	tandem_unlock(t, flags);
 	tandem_carry_on_later(t, &woken);
+	rcu_read_unlock();
 	return todo & TD_DO_ANSWER;
 }
 

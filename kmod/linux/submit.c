@@ -10,7 +10,8 @@
  *       before it submits its own bio for the disk. A bio for the disk of another
  *       request goes to a lane.
  *   U3  A bio in a lane belongs to a bio, a job or a work in flight, so the target
- *       stays until the bio has completed.
+ *       stays until the bio has completed. The thread that added the bio may still
+ *       be in add_bio() then: tandem_jobs_wait() waits for this thread.
  * Threads: bios are added in any context. Each lane has one worker, of a queue
  * that does nothing else.
  * Why: a submission to the disk sleeps while the disk's queue has no free tag,
@@ -55,6 +56,8 @@ static void add_bio(struct tandem *t, enum tandem_lane_id id, struct bio *bio,
 	struct tandem_lane *lane = &t->lanes[id];
 	unsigned long flags;
 
+	/* The worker may take @bio, and @bio may complete, before this thread leaves. */
+	rcu_read_lock();
 	spin_lock_irqsave(&lane->lock, flags);
 	if (first)
 		bio_list_add_head(&lane->bios, bio);
@@ -62,6 +65,7 @@ static void add_bio(struct tandem *t, enum tandem_lane_id id, struct bio *bio,
 		bio_list_add(&lane->bios, bio);
 	spin_unlock_irqrestore(&lane->lock, flags);
 	queue_work(t->disk_wq, &lane->work);
+	rcu_read_unlock();
 }
 
 void tandem_submit_for_user(struct tandem *t, struct bio *bio)

@@ -122,7 +122,7 @@ struct tandem {
 	struct td_list deferred_reqs;	/* woken: actions in td_woken() */
 	struct work_struct deferred;
 	struct work_struct event;
-	struct work_struct retired;	/* notes retired slots in the superblocks */
+	struct work_struct retired;	/* of frozen_wq: notes retired slots in the superblocks */
 
 	struct tandem_work *works;	/* TD_WORK_KINDS of them */
 	struct work_struct meta;	/* submits the ledger's I/O */
@@ -265,7 +265,12 @@ u32 tandem_job_sum(struct tandem_job *job, u32 todo, struct td_list *woken);
 void tandem_job_woken(struct td_req *r, struct td_list *woken);
 /* td_drained() said SSD or FETCH for @r. Any context. */
 void tandem_job_drained(struct td_req *r);
-/* Waits until no job is in flight; process context, no new bios. */
+/* A job that tandem_job_prepare() counted is over. Any context. */
+void tandem_job_ended(struct tandem *t);
+/*
+ * Waits until no job is in flight, and until no completion of an ended request uses
+ * the target; process context, no new bios. Sleeps.
+ */
 void tandem_jobs_wait(struct tandem *t);
 
 /* defer.c: work that completions leave to process context */

@@ -397,6 +397,8 @@ fn lost_ssd_is_noticed(core: &Core) -> Result<(), Fault> {
     world.unreadable = 65536;
     complete_all(&mut world)?;
     world.unreadable = 0;
+    world.second();
+    world.run_tasks()?;
     let journal = world.engine.geometry().journal;
     let inside = |first| (journal.start..journal.start + journal.length).contains(&first);
     let written = |io: &Io| io.side == Side::Ssd && io.kind == Kind::Write && inside(io.first);

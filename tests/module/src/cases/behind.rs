@@ -63,7 +63,7 @@ const REGIONS: usize = 5;
 
 /// One request of the load, begun.
 enum Begun {
-    Write(aio::Write),
+    Write(aio::Request),
     Thread(JoinHandle<Result<()>>),
     Buffered(File),
 }
@@ -71,7 +71,7 @@ enum Begun {
 impl Begun {
     fn end(self) -> Result<()> {
         match self {
-            Self::Write(write) => write.end(),
+            Self::Write(write) => write.end().map(drop),
             Self::Thread(thread) => thread.join().map_err(|_| anyhow!("a thread panicked"))?,
             Self::Buffered(file) => Ok(file.sync_all()?),
         }
@@ -87,7 +87,8 @@ fn begin(load: Load, rig: &Rig, model: &mut [u8]) -> Result<Vec<Begun>> {
         match load {
             Load::Writes => {
                 model[start..start + SECTOR].fill(3);
-                let write = aio::Write::begin(&file, start as u64, &model[start..start + SECTOR])?;
+                let write =
+                    aio::Request::write(&file, start as u64, &model[start..start + SECTOR])?;
                 begun.push(Begun::Write(write));
             }
             Load::Discards => model[start..start + MIB].fill(0),
@@ -116,13 +117,15 @@ fn write_to_ssd(file: &File, model: &mut [u8], region: usize) -> Result<()> {
     let mut writes = Vec::new();
     for start in [0, 8192, 65536].map(|offset| region * MIB + offset) {
         model[start..start + 4096].fill(5);
-        writes.push(aio::Write::begin(
+        writes.push(aio::Request::write(
             file,
             start as u64,
             &model[start..start + 4096],
         )?);
     }
-    writes.into_iter().try_for_each(aio::Write::end)
+    writes
+        .into_iter()
+        .try_for_each(|write| write.end().map(drop))
 }
 
 fn ssd_goes_on(load: Load) -> Result<()> {

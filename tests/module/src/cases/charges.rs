@@ -185,7 +185,7 @@ fn in_order() -> Result<()> {
         set_priority(class)?;
         for start in (first..first + EACH).map(|region| region * MIB) {
             model[start..start + SECTOR].fill(7);
-            let write = aio::Write::begin(&file, start as u64, &model[start..start + SECTOR])?;
+            let write = aio::Request::write(&file, start as u64, &model[start..start + SECTOR])?;
             writes.push((class, write));
         }
     }

@@ -162,6 +162,7 @@ fn ssd_gone_on_hit(volatile: bool) -> Result<()> {
         "wrong data"
     );
     drop(file);
+    rig.until("the loss is known", |status| status.state == "bypass")?;
     is_bypass(&rig.quiet()?)?;
     rig.equals(&model)
 }
@@ -210,7 +211,7 @@ fn spoil(rig: &Rig, sectors: impl Iterator<Item = u64>) -> Result<()> {
 const SUPERBLOCKS: [u64; 2] = [0, 1024];
 
 /// Where on the SSD the copy of the disk's first frame is.
-fn find_copy(rig: &Rig, model: &[u8]) -> Result<usize> {
+pub fn find_copy(rig: &Rig, model: &[u8]) -> Result<usize> {
     let content = rig.ssd.content()?;
     let same = |at: &usize| content[*at..at + FRAME] == model[..FRAME];
     let places = (0..content.len() - FRAME).step_by(4096);

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 
 use super::Entry;
+use super::failures::find_copy;
 use super::time::{config, ms, timed};
 use crate::aio;
 use crate::beside::Beside;
@@ -33,6 +34,11 @@ pub const CASES: &[Entry] = &[
     (
         "time: what a request waits for is written back while the machine is frozen",
         waited_for,
+    ),
+    // promise 25: uml-time/time: no slot is retired while the machine is frozen
+    (
+        "time: no slot is retired while the machine is frozen",
+        retired,
     ),
     // promise 25: uml-time/time: the machine freezes under load
     ("time: the machine freezes under load", under_load),
@@ -174,7 +180,7 @@ fn waited_for() -> Result<()> {
     rig.mapped()?.message("flush start")?;
     rig.mapped()?.message("flush pause")?;
     let before = rig.origin.stat()?;
-    let write = aio::Write::begin(&file, 0, &model[..8192])?;
+    let write = aio::Request::write(&file, 0, &model[..8192])?;
     ensure!(rig.origin.stat()? == before, "it waits for nothing");
     let time = freeze(60)?;
     let written = (rig.origin.stat()? - before).written;
@@ -185,6 +191,36 @@ fn waited_for() -> Result<()> {
     write.end()?;
     drop(file);
     rig.mapped()?.message("flush stop")?;
+    rig.equals(&model)
+}
+
+/// A read from the SSD fails while the machine is frozen. The superblocks tell of that place once the machine goes on.
+fn retired() -> Result<()> {
+    const FRAME: usize = 16384;
+    let mut config = config(0);
+    config.mode = "writethrough";
+    config.ssd.delay_ns = 2_000_000_000;
+    let (rig, model) = Rig::new(config)?;
+    let file = io::direct(&rig.path()?)?;
+    io::read(&file, 0, FRAME)?;
+    rig.quiet()?;
+    sleep(ms(60_000));
+    let bad = (find_copy(&rig, &model)? / io::SECTOR) as u64;
+    rig.ssd.fail(bad, bad, true)?;
+    let before = rig.ssd.stat()?.written;
+    let read = aio::Request::read(&file, 0, FRAME)?;
+    let time = freeze(10)?;
+    ensure!(
+        rig.ssd.stat()?.written == before,
+        "a superblock was written while the machine was frozen, for {time:?}"
+    );
+    ensure!(read.end()? == model[..FRAME], "wrong data");
+    ensure!(rig.status()?.get("retired")? == 1, "no slot is retired");
+    rig.ssd.fail(bad, bad, false)?;
+    rig.until("the superblocks tell of the slot", |_| {
+        rig.ssd.stat().is_ok_and(|stat| stat.written > before)
+    })?;
+    drop(file);
     rig.equals(&model)
 }
 
