@@ -176,7 +176,7 @@ void td_flush_done(struct td_engine *e, bool ok, struct td_list *woken)
 			td_wake(woken, r, TD_DO_END);
 		}
 	}
-	td_watch_flushed(e, woken);
+	td_watch_flushed(e, ok, woken);
 }
 
 bool td_work_due(const struct td_engine *e)

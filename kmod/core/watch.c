@@ -293,9 +293,26 @@ void td_notes_done(struct td_engine *e, struct td_list *woken)
 	td_watch_wake(e, woken);
 }
 
-void td_watch_flushed(struct td_engine *e, struct td_list *woken)
+/*
+ * The disk may hold either content for long, if not for ever: the next writer must not
+ * wait for that, and after this write a note would have to hold three contents.
+ */
+static void give_up(struct td_engine *e, struct td_trace *t)
 {
-	for (u32 i = 0; i < e->watch.count; i++)
-		settle(e, &e->watch.trace[i]);
+	if (!t->settling || (s32)((u32)e->ledger.flush_begun - t->flush) < 0)
+		return;
+	t->settling = false;
+	t->known = false;
+	td_watch_note(e, t);
+}
+
+void td_watch_flushed(struct td_engine *e, bool ok, struct td_list *woken)
+{
+	for (u32 i = 0; i < e->watch.count; i++) {
+		if (ok)
+			settle(e, &e->watch.trace[i]);
+		else
+			give_up(e, &e->watch.trace[i]);
+	}
 	td_watch_wake(e, woken);
 }

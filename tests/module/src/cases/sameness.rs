@@ -64,6 +64,10 @@ pub const CASES: &[Entry] = &[
         watched::watched_is_written,
     ),
     (
+        "sameness: a disk without an answer to flushes answers the writes of a watched place",
+        watched::flushes_fail,
+    ),
+    (
         "sameness: what is read most is compared after a cut",
         read_most,
     ),

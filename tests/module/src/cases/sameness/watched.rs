@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Places that each use of a file system changes: what the SSD notes of them proves the disk unchanged (promises 13, 21).
 
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use rustix::io::Errno;
 
-use super::{CHANGED, UNPROVEN, WARM, config, dirty, fill, is_cold, is_warm};
+use super::{CHANGED, UNPROVEN, WARM, config, dirty, fill, is_cold, is_warm, with_test_disk};
 use crate::dm::is_errno;
 use crate::io::{self, MIB};
 use crate::rig::{Rig, format};
@@ -105,6 +109,34 @@ pub(super) fn watched_is_written() -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The first write is not flushed, so the second one wants a flush before it.
+pub(super) fn flushes_fail() -> Result<()> {
+    let (rig, mut model) = Rig::formatted(with_test_disk("writethrough"))?;
+    let file = io::direct(&rig.path()?)?;
+    model[2048] ^= 1;
+    io::write(&file, 0, &model[..4096])?;
+    rig.origin.fail_requests("all")?;
+    let (answer, answered) = mpsc::channel();
+    let again = file.try_clone()?;
+    let block = model[..4096].to_vec();
+    let writer = thread::spawn(move || answer.send(io::write(&again, 0, &block)));
+    let end = answered.recv_timeout(Duration::from_secs(20));
+    rig.origin.fail_requests("nothing")?;
+    let joined = writer.join();
+    ensure!(joined.is_ok(), "the writer ended with a panic");
+    ensure!(
+        end.context("the write is not answered")?.is_err(),
+        "a write went well on a disk that fails"
+    );
+    model[2049] ^= 1;
+    io::write(&file, 0, &model[..4096])?;
+    rig.until("the place is known again", |s| {
+        s.get("sure").is_ok_and(|sure| sure == 1)
+    })?;
+    drop(file);
+    rig.equals(&model)
 }
 
 /// Its places are learned within seconds. Until then a cut means a cold start.
