@@ -158,13 +158,22 @@ void td_samples_choose(const void *first, const void *second,
 		       const struct td_super *sb, struct td_samples *s)
 {
 	const void *const blocks[] = { first, second };
+	bool both = first && second;
 	/* The newer one, if it is sound; else the other one. */
-	u32 newer = sequence_of(second) > sequence_of(first);
+	u32 newer = both ? sequence_of(second) > sequence_of(first) : !first;
 
-	for (u32 i = 0; i < 2; i++)
-		if (td_samples_parse(blocks[newer ^ i], sb->uuid, newer ^ i,
-				     sb->origin_sectors, s))
-			return;
+	for (u32 i = 0; i < 2; i++) {
+		if (!blocks[newer ^ i] ||
+		    !td_samples_parse(blocks[newer ^ i], sb->uuid, newer ^ i,
+				      sb->origin_sectors, s))
+			continue;
+		/* The other one may be newer, and its writes may be on the disk. */
+		if (!both && !s->stopped) {
+			s->traces = 0;
+			s->sure = false;
+		}
+		return;
+	}
 	memset(s, 0, sizeof(*s));
 }
 

@@ -73,7 +73,10 @@ void td_samples_encode(const struct td_samples *s, const u8 *uuid, u32 copy,
 /* False: the block is not sound, or names a quarter beyond @origin_sectors. */
 bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
 		      u64 origin_sectors, struct td_samples *s);
-/* The newer sound copy; if none is, RUNNING with sequence 0. */
+/*
+ * The newer sound copy; if none is, RUNNING with sequence 0. NULL: a copy that the SSD
+ * cannot read; then the traces of a running cache mean nothing.
+ */
 void td_samples_choose(const void *first, const void *second,
 		       const struct td_super *sb, struct td_samples *s);
 /*

@@ -147,12 +147,33 @@ static bool find_f2fs(struct td_places *p, const u8 *sb, u64 quarters)
 	return true;
 }
 
+/*
+ * A partition table of a PC. A superblock behind it is of a file system that was there
+ * before, and no use of the partitions changes this superblock.
+ */
+static bool is_partitioned(const u8 *sector)
+{
+	const u8 *entry = sector + 446;
+	bool used = false;
+
+	if (sector[510] != 0x55 || sector[511] != 0xaa)
+		return false;
+	for (u32 i = 0; i < 4; i++, entry += 16) {
+		if (entry[0] & 0x7f)
+			return false;
+		used |= entry[4] && le32_at(entry + 8) && le32_at(entry + 12);
+	}
+	return used;
+}
+
 /* All that is found in the first quarter but Btrfs; UNKNOWN if it is nothing of these. */
 static enum td_format_of_disk find_first(struct td_places *p, const u8 *first,
 					 u64 quarters)
 {
 	if (td_places_boot(first))
 		return TD_FORMAT_TRACELESS;
+	if (is_partitioned(first))
+		return TD_FORMAT_UNKNOWN;
 	if (is_ext(first + 1024))
 		return TD_FORMAT_EXT;
 	if (!memcmp(first, "XFSB", 4) && find_xfs(p, first, quarters))
@@ -174,7 +195,7 @@ void td_places_find(struct td_places *p, const u8 *first, const u8 *btrfs,
 		return;
 	p->quarter[p->count++] = TD_HOME_FIRST;
 	p->format = find_first(p, first, quarters);
-	found = btrfs && is_btrfs(btrfs);
+	found = btrfs && is_btrfs(btrfs) && !is_partitioned(first);
 	if (found && p->format == TD_FORMAT_UNKNOWN &&
 	    le64_at(btrfs + 48) == 65536 && le64_at(btrfs + 136) == 1) {
 		p->format = TD_FORMAT_BTRFS;
@@ -194,12 +215,13 @@ void td_places_find(struct td_places *p, const u8 *first, const u8 *btrfs,
 
 bool td_places_recognize(u64 quarter, const u8 *data)
 {
-	struct td_places p = { .count = 0 };
-
 	if (quarter == TD_HOME_BTRFS)
 		return is_btrfs(data);
-	return quarter == TD_HOME_FIRST &&
-	       find_first(&p, data, 1ull << 40) > TD_FORMAT_TRACELESS;
+	/* With a log or a journal elsewhere, or blocks of another size, too. */
+	return quarter == TD_HOME_FIRST && !is_partitioned(data) &&
+	       (le16_at(data + 1024 + 56) == 0xef53 ||
+		!memcmp(data, "XFSB", 4) ||
+		le32_at(data + 1024) == 0xf2f52010);
 }
 
 bool td_places_keep(const struct td_places *p, u64 quarter, u32 index,
@@ -207,8 +229,11 @@ bool td_places_keep(const struct td_places *p, u64 quarter, u32 index,
 {
 	const struct home *home = &homes[p->format];
 
-	if (!td_places_known(p) || quarter != home->quarter ||
-	    index != home->sector)
+	if (!td_places_known(p))
+		return true;
+	if (quarter == TD_HOME_FIRST && !index && is_partitioned(sector))
+		return false;
+	if (quarter != home->quarter || index != home->sector)
 		return true;
 	return mark_of(home, sector) == p->mark;
 }

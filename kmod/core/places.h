@@ -53,7 +53,10 @@ static inline bool td_places_known(const struct td_places *p)
 void td_places_find(struct td_places *p, const u8 *first, const u8 *btrfs,
 		    u64 quarters);
 
-/* Is @data, the content of @quarter, the home of a file system of known places? */
+/*
+ * Is @data, the content of @quarter, the home of ext, XFS, Btrfs or F2FS? Also where
+ * td_places_find() does not know all their places.
+ */
 bool td_places_recognize(u64 quarter, const u8 *data);
 
 /* Does @quarter begin with the boot sector of exFAT, FAT or NTFS? */

@@ -118,7 +118,10 @@ bool td_watch_gate(struct td_engine *e, struct td_req *r, u32 *actions)
 	/* Nothing is known of the homes, or they are being read. */
 	if (touches(r, TD_HOME_FIRST) || touches(r, TD_HOME_BTRFS)) {
 		w->looking = false;
-		if (!td_places_known(&w->places))
+		/* Btrfs has nothing in the first quarter: another use of the disk begins. */
+		if (!td_places_known(&w->places) ||
+		    (w->places.format == TD_FORMAT_BTRFS &&
+		     touches(r, TD_HOME_FIRST)))
 			w->look = true;
 	}
 	td_look_follow(e, r);

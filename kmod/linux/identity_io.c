@@ -127,20 +127,18 @@ static enum td_verdict_of_disk probe_disk(struct tandem *t, bool compares,
 
 static void read_notes(struct tandem *t)
 {
-	u8 *copies = t->samples_buffer;
+	u8 *copies[TD_SUPER_COPIES];
 	u32 copy;
 
 	for (copy = 0; copy < TD_SUPER_COPIES; copy++) {
-		u8 *to = copies + copy * TD_SAMPLES_BYTES;
+		u8 *to = t->samples_buffer + copy * TD_SAMPLES_BYTES;
+		int r = tandem_ssd_io(t, REQ_OP_READ | REQ_META,
+				      TD_SAMPLES_OFFSET(copy) >> SECTOR_SHIFT,
+				      to, TD_SAMPLES_BYTES);
 
-		/* A copy that cannot be read is not sound. */
-		if (tandem_ssd_io(t, REQ_OP_READ | REQ_META,
-				  TD_SAMPLES_OFFSET(copy) >> SECTOR_SHIFT, to,
-				  TD_SAMPLES_BYTES))
-			memset(to, 0, TD_SAMPLES_BYTES);
+		copies[copy] = r ? NULL : to;
 	}
-	td_samples_choose(copies, copies + TD_SAMPLES_BYTES, &t->super,
-			  t->samples);
+	td_samples_choose(copies[0], copies[1], &t->super, t->samples);
 }
 
 /* The disk should be as its clean copies on the SSD; a copy that cannot be read is none. */

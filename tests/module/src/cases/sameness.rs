@@ -68,6 +68,14 @@ pub const CASES: &[Entry] = &[
         watched::flushes_fail,
     ),
     (
+        "sameness: a note that the SSD cannot read says nothing of the disk",
+        watched::note_unreadable,
+    ),
+    (
+        "sameness: a table of partitions over a file system",
+        watched::partitioned,
+    ),
+    (
         "sameness: what is read most is compared after a cut",
         read_most,
     ),

@@ -139,6 +139,49 @@ pub(super) fn flushes_fail() -> Result<()> {
     rig.equals(&model)
 }
 
+/// The other note is older: what the newer one announced is on the disk.
+pub(super) fn note_unreadable() -> Result<()> {
+    for sector in [8, 1032] {
+        let (rig, mut model) = Rig::formatted(config("writeback").cuttable())?;
+        fill(&rig, 8)?;
+        let durable = io::durable(&rig.path()?)?;
+        rig.mapped()?.message("mode writethrough")?;
+        for round in 0..4 {
+            model[2048] = round;
+            io::write(&durable, 0, &model[..4096])?;
+        }
+        rig.mapped()?.message("mode writeback")?;
+        dirty(&rig, &mut model, 20 * MIB)?;
+        let mut cut = rig.cut()?;
+        cut.ssd.test()?.message(&format!("bad {sector}"))?;
+        cut.attach(false)?;
+        is_cold(&cut.status()?, UNPROVEN)?;
+        cut.equals(&model)?;
+    }
+    Ok(())
+}
+
+/// The superblock is left where no use of the partitions changes it.
+pub(super) fn partitioned() -> Result<()> {
+    let (rig, mut model) = Rig::formatted(config("writethrough").cuttable())?;
+    let file = io::direct(&rig.path()?)?;
+    model[..512].fill(0);
+    model[446 + 4] = 0x83;
+    model[446 + 9] = 8;
+    model[446 + 13] = 64;
+    model[510..512].copy_from_slice(&[0x55, 0xaa]);
+    io::write(&file, 0, &model[..512])?;
+    rig.until("the superblock means nothing any more", |s| {
+        s.get("sure").is_ok_and(|sure| sure == 0)
+    })?;
+    fill(&rig, 8)?;
+    file.sync_all()?;
+    let mut cut = rig.cut()?;
+    cut.attach(false)?;
+    is_cold(&cut.status()?, UNPROVEN)?;
+    cut.equals(&model)
+}
+
 /// Its places are learned within seconds. Until then a cut means a cold start.
 pub(super) fn made_anew() -> Result<()> {
     let (rig, mut model) = Rig::formatted(config("writethrough").cuttable())?;
