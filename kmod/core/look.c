@@ -14,6 +14,10 @@
  * one stride. The mount of this cache's own user did so too, hence the stride that was
  * written last may be 2 MiB behind the head; and after a crash the head may be earlier,
  * for what was in flight.
+ * Why cycles: each sector of the log begins with the number of the round in which it was
+ * written. XFS itself finds the head where this number changes, on the disk as it is.
+ * While the SSD has a part of the log alone, there may be several such places, and another
+ * system may take another one than is found here.
  */
 #include "watch_int.h"
 
@@ -103,12 +107,34 @@ static void follow_head(struct td_watch *w, u32 step)
 	watch_near_head(w);
 }
 
+static bool writes_log(const struct td_watch *w, const struct td_req *r, u32 *step)
+{
+	return stride_in(&w->places, td_req_first(r), td_req_last(r), step);
+}
+
 void td_look_follow(struct td_engine *e, const struct td_req *r)
+{
+	struct td_watch *w = &e->watch;
+	u32 step;
+
+	if (!writes_log(w, r, &step))
+		return;
+	memset(&w->search, 0, sizeof(w->search));
+	if (r->kind != TD_CLEAN) {
+		follow_head(w, step);
+	} else if (w->head) {
+		w->head = 0;
+		drop_traces(w);
+		w->lost = w->begun + 1;
+		td_watch_want(e);
+	}
+}
+
+bool td_look_lost(const struct td_watch *w, const struct td_req *r)
 {
 	u32 step;
 
-	if (stride_in(&e->watch.places, td_req_first(r), td_req_last(r), &step))
-		follow_head(&e->watch, step);
+	return r->kind == TD_CLEAN && writes_log(w, r, &step);
 }
 
 bool td_watch_wants_copy(const struct td_engine *e, u64 sector, u32 count)
@@ -172,13 +198,18 @@ static bool lacks_strides(const struct td_watch *w)
 	return false;
 }
 
+static bool wants_head(const struct td_watch *w)
+{
+	return w->places.steps && !w->head && !w->search.failed;
+}
+
 bool td_watch_asks(const struct td_engine *e)
 {
 	const struct td_watch *w = &e->watch;
 
 	if (!td_active(e))
 		return false;
-	if (env_peek(w->look) || lacks_strides(w))
+	if (env_peek(w->look) || lacks_strides(w) || wants_head(w))
 		return true;
 	for (u32 i = 0; i < w->count; i++)
 		if (!w->trace[i].known && !w->trace[i].settling &&
@@ -195,13 +226,14 @@ static const struct td_mark *mark_of(const struct td_engine *e, u64 quarter)
 	return region < l->nr_marks ? &l->marks[region] : NULL;
 }
 
-/* P2: no write is in flight. */
+/* P2: no write is in flight, nor a flush that covers cleanings. */
 static bool is_quiet(const struct td_engine *e, u64 quarter)
 {
 	const struct td_ledger *l = &e->ledger;
 	const struct td_mark *m = mark_of(e, quarter);
 
-	return !l->cleanings && !l->cleanings_written && (!m || !m->inflight);
+	return !l->cleanings && !l->cleanings_written && !l->flush_on &&
+	       (!m || !m->inflight);
 }
 
 /* P2: the disk was flushed since the load, and behind the last write to the region. */
@@ -228,6 +260,7 @@ static void change_places(struct td_watch *w, const struct td_places *p)
 {
 	w->places = *p;
 	w->head = 0;
+	memset(&w->search, 0, sizeof(w->search));
 	drop_traces(w);
 	w->last = TD_HOME_BTRFS;
 	for (u32 i = 0; i < p->count; i++) {
@@ -254,6 +287,78 @@ bool td_look_end(struct td_engine *e, const struct td_places *p)
 	w->old_head = 0;
 	td_watch_want(e);
 	return true;
+}
+
+static u32 be32_at(const u8 *p)
+{
+	return (u32)p[0] << 24 | (u32)p[1] << 16 | (u32)p[2] << 8 | p[3];
+}
+
+/* Of the log's sector that begins at @p; a record's header has a name in front. */
+static u32 cycle_of(const u8 *p)
+{
+	return be32_at(p) == 0xfeedbabe ? be32_at(p + 4) : be32_at(p);
+}
+
+/* The step to read next. */
+static u32 search_step(const struct td_watch *w)
+{
+	const struct td_search *k = &w->search;
+
+	if (!k->last)
+		return w->places.steps - 1;
+	return k->first ? k->low + (k->high - k->low) / 2 : 0;
+}
+
+bool td_search_begin(struct td_engine *e, u64 *quarter)
+{
+	struct td_watch *w = &e->watch;
+
+	if (!wants_head(w) || w->look)
+		return false;
+	*quarter = stride_of(&w->places, search_step(w));
+	if (!is_quiet(e, *quarter))
+		return false;
+	if (!is_settled(e, *quarter)) {
+		if (e->ledger.disk_unflushed)
+			td_flush_want(e);
+		return false;
+	}
+	w->search.on = true;
+	return true;
+}
+
+void td_search_end(struct td_engine *e, const u8 *data)
+{
+	struct td_watch *w = &e->watch;
+	struct td_search *k = &w->search;
+	u32 cycle;
+
+	if (!k->on)
+		return;
+	k->on = false;
+	k->failed = !data;
+	if (!data)
+		return;
+	cycle = cycle_of(data);
+	if (!k->last) {
+		k->last = true;
+		k->cycle = cycle;
+		k->high = w->places.steps - 1;
+		return;
+	}
+	if (!k->first) {
+		k->first = true;
+		/* One round is complete. */
+		if (cycle == k->cycle)
+			k->low = k->high;
+	} else if (cycle == k->cycle) {
+		k->high = search_step(w);
+	} else {
+		k->low = search_step(w);
+	}
+	if (k->low + 1 >= k->high)
+		follow_head(w, k->low);
 }
 
 bool td_learn_begin(struct td_engine *e, u64 *quarter)

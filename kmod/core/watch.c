@@ -100,7 +100,7 @@ static u32 wait_for_note(struct td_engine *e, struct td_req *r)
 /* Number of the note that @r has to wait for; 0: none. */
 static u64 note_of(const struct td_watch *w, const struct td_req *r)
 {
-	u64 note = 0;
+	u64 note = td_look_lost(w, r) ? w->lost : 0;
 
 	for (u32 i = 0; i < w->count; i++)
 		if (w->trace[i].writer == r && w->trace[i].note > note)

@@ -14,7 +14,8 @@
  *
  * The caller looks at the disk while td_watch_asks(), with no lock held during its reads:
  *	td_look_begin(), read the homes, td_places_find(), td_look_end(); then for each
- *	place of td_learn_begin(): read it, td_learn_end().
+ *	stride of td_search_begin(): read it, td_search_end(); then for each place of
+ *	td_learn_begin(): read it, td_learn_end().
  * Before the first request the caller does the same at once.
  *
  * All functions but td_sums_begin(), td_sums_add(): engine lock held.
@@ -30,6 +31,17 @@ struct td_engine;
 struct td_req;
 struct td_list;
 struct td_work;
+
+/* Looking for the head of the log, by the cycles in its strides (look.c). */
+struct td_search {
+	bool on;		/* no write to the log began meanwhile */
+	bool failed;		/* a stride cannot be read; since the last write to the log */
+	bool first;		/* the first stride was read */
+	bool last;		/* the last one, which has this cycle: */
+	u32 cycle;
+	u32 low;		/* a step of another cycle than the last one has */
+	u32 high;		/* a step of the same cycle */
+};
 
 /* A place that is watched. */
 struct td_trace {
@@ -50,6 +62,8 @@ struct td_watch {
 	struct td_places places;
 	u64 last;		/* no quarter behind this one is watched */
 	u32 head;		/* of the log: 1 + the step that was written last; 0: unknown */
+	struct td_search search;	/* while the head is unknown */
+	u64 lost;		/* number of the note that says so */
 	u32 old_mark;		/* of the life before, if the disk is the same since: */
 	u32 old_head;		/* its places.mark and head */
 	bool look;		/* the homes have to be looked at */
@@ -103,6 +117,10 @@ bool td_watch_asks(const struct td_engine *e);
 bool td_look_begin(struct td_engine *e);
 /* What was found there. False: a write came between; look again later. */
 bool td_look_end(struct td_engine *e, const struct td_places *p);
+/* True: read quarter *quarter of the log. False: the head is known, or not to be found now. */
+bool td_search_begin(struct td_engine *e, u64 *quarter);
+/* @data NULL: the quarter cannot be read. */
+void td_search_end(struct td_engine *e, const u8 *data);
 /* True: read quarter *quarter. False: none can be learned now. */
 bool td_learn_begin(struct td_engine *e, u64 *quarter);
 /* @sums NULL: the quarter cannot be read. */

@@ -23,8 +23,13 @@ struct td_trace *td_watch_trace(struct td_watch *w, u64 quarter);
 void td_watch_note(struct td_engine *e, struct td_trace *t);
 
 /* look.c */
-/* @r will write the disk: if it writes the log, watch what lies behind. */
+/*
+ * @r will write the disk. If a user's request writes the log, watch what lies behind. A
+ * cleaning writes it in an order of its own: then the head has to be looked for.
+ */
 void td_look_follow(struct td_engine *e, const struct td_req *r);
+/* Must @r wait for the note that says that the head is unknown? */
+bool td_look_lost(const struct td_watch *w, const struct td_req *r);
 /* Must the trace of @quarter be known, as it is one of the file system's own places? */
 bool td_look_is_home(const struct td_watch *w, u64 quarter);
 /* Look at the homes again: the file system there may be another one now. */

@@ -53,6 +53,25 @@ static void look_at_homes(struct tandem *t)
 	tandem_unlock(t, flags);
 }
 
+/* False: the head of the log is known, or not to be found now. */
+static bool search_head(struct tandem *t)
+{
+	unsigned long flags;
+	u64 quarter;
+	bool searches, ok;
+
+	flags = tandem_lock(t);
+	searches = td_search_begin(&t->engine, &quarter);
+	tandem_unlock(t, flags);
+	if (!searches)
+		return false;
+	ok = read_quarter(t, quarter, t->look_buffer);
+	flags = tandem_lock(t);
+	td_search_end(&t->engine, ok ? t->look_buffer : NULL);
+	tandem_unlock(t, flags);
+	return ok;
+}
+
 /* False: nothing can be learned now. */
 static bool learn_place(struct tandem *t)
 {
@@ -79,6 +98,8 @@ static bool learn_place(struct tandem *t)
 void tandem_look(struct tandem *t)
 {
 	look_at_homes(t);
+	while (search_head(t))
+		cond_resched();
 	while (learn_place(t))
 		cond_resched();
 }

@@ -163,10 +163,15 @@ impl Rig {
     /// The same with what the cache takes for a file system of the family of ext4: each use of it changes the disk's first
     /// quarter, which therefore is watched.
     pub fn formatted(config: Config) -> Result<(Self, Vec<u8>)> {
+        Self::holding(config, format)
+    }
+
+    /// The same with a disk that `change` makes of random content.
+    pub fn holding(config: Config, change: impl FnOnce(&mut [u8])) -> Result<(Self, Vec<u8>)> {
         let mut rig = Self::disks(config)?;
         let mut content = rig.origin.fill(u64::from(number(&rig.name)))?;
-        format(&mut content);
-        rig.origin.put(0, &content[..4096])?;
+        change(&mut content);
+        rig.origin.put(0, &content)?;
         rig.attach(true)?;
         Ok((rig, content))
     }

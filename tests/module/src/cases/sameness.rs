@@ -67,6 +67,11 @@ pub const CASES: &[Entry] = &[
         "sameness: a disk without an answer to flushes answers the writes of a watched place",
         watched::flushes_fail,
     ),
+    // promise 21: uml-plain/sameness: the log of XFS is written back in another order
+    (
+        "sameness: the log of XFS is written back in another order",
+        watched::log_written_back,
+    ),
     (
         "sameness: a note that the SSD cannot read says nothing of the disk",
         watched::note_unreadable,

@@ -182,6 +182,70 @@ pub(super) fn partitioned() -> Result<()> {
     cut.equals(&model)
 }
 
+/// Where the log of the file system below begins, and how far apart its watched places are.
+const LOG: usize = 8 * MIB;
+const STRIDE: usize = MIB / 4;
+
+/// Stride `step` of the log, as round `cycle` wrote it.
+fn stride(content: &mut [u8], step: usize, cycle: u32) -> &[u8] {
+    let at = LOG + step * STRIDE;
+    content[at..at + 4].copy_from_slice(&cycle.to_be_bytes());
+    content[at + 4] ^= 1;
+    &content[at..at + 4096]
+}
+
+/// What the cache takes for an XFS with a log of sixteen strides, of which ten are of the round before the last.
+fn xfs(content: &mut [u8]) {
+    let sb = &mut content[..4096];
+    sb[..4].copy_from_slice(b"XFSB");
+    sb[4..8].copy_from_slice(&4096_u32.to_be_bytes());
+    sb[48..56].copy_from_slice(&2048_u64.to_be_bytes());
+    sb[84..88].copy_from_slice(&10240_u32.to_be_bytes());
+    sb[96..100].copy_from_slice(&1024_u32.to_be_bytes());
+    sb[124] = 14;
+    sb[510..512].fill(0);
+    sb[1024 + 56..][..2].fill(0);
+    for step in 0..16 {
+        stride(content, step, if step < 10 { 8 } else { 7 });
+    }
+}
+
+/// XFS writes strides 10 to 15 and 0 to 2. The cleaner begins with 0 to 2. Another system goes on behind 2.
+pub(super) fn log_written_back() -> Result<()> {
+    let sure = |rig: &Rig| {
+        rig.until("the head of the log is known", |s| {
+            s.get("sure").is_ok_and(|sure| sure == 1)
+        })
+    };
+    let (rig, mut model) = Rig::holding(config("writeback").cuttable(), xfs)?;
+    sure(&rig)?;
+    let file = io::direct(&rig.path()?)?;
+    io::read(&file, 20 * MIB as u64, MIB)?;
+    for step in (10..16).chain(0..3) {
+        let cycle = if step < 10 { 9 } else { 8 };
+        let at = (LOG + step * STRIDE) as u64;
+        io::write(&file, at, stride(&mut model, step, cycle))?;
+    }
+    file.sync_all()?;
+    rig.mapped()?.message("flush start")?;
+    rig.wait_clean()?;
+    sure(&rig)?;
+    file.sync_all()?;
+    let mut cut = rig.cut()?;
+    cut.attach(false)?;
+    is_warm(&cut.status()?, cut.status()?.used)?;
+    cut.equals(&model)?;
+    drop(cut);
+    let mut cut = rig.cut()?;
+    for step in [3, 4] {
+        let at = (LOG + step * STRIDE) as u64;
+        cut.origin.put(at, stride(&mut model, step, 8))?;
+    }
+    cut.attach(false)?;
+    is_cold(&cut.status()?, CHANGED)?;
+    cut.equals(&model)
+}
+
 /// Its places are learned within seconds. Until then a cut means a cold start.
 pub(super) fn made_anew() -> Result<()> {
     let (rig, mut model) = Rig::formatted(config("writethrough").cuttable())?;
