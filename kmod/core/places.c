@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Superblocks of ext4, XFS, Btrfs and F2FS, as far as their places depend on them.
+ * Superblocks of ext4, XFS, Btrfs and F2FS, as far as their places depend on them; LUKS,
+ * where ext4, XFS and Btrfs have their superblocks at two places, encrypted.
  *
  * Invariant: a place lies whole within the disk. What is not fully understood, or is
  * two things at once, is UNKNOWN.
@@ -26,6 +27,9 @@ struct home {
 };
 
 static const struct home homes[] = {
+	/* magic and version, uuid */
+	[TD_FORMAT_LUKS] = { TD_HOME_FIRST, 0, 2, {
+		{ 0, 8 }, { 168, 40 } } },
 	/* block size, magic, incompatible features, uuid */
 	[TD_FORMAT_EXT] = { TD_HOME_FIRST, 2, 4, {
 		{ 24, 4 }, { 56, 2 }, { 104, 16 }, { 104, 0 } } },
@@ -166,6 +170,26 @@ static bool is_partitioned(const u8 *sector)
 	return used;
 }
 
+/* False: nothing is known of where the data begins. */
+static bool find_luks(struct td_places *p, const u8 *header, u64 quarters)
+{
+	/* LUKS2 says so in another block; this is what cryptsetup takes by itself. */
+	u64 data = 4096;
+
+	if (memcmp(header, "LUKS\xba\xbe\0", 7))
+		return false;
+	if (header[7] == 1)
+		data = be32_at(header + 104) >> TD_QUARTER_SHIFT;
+	else if (header[7] != 2)
+		return false;
+	if (!data || data + TD_HOME_BTRFS >= quarters)
+		return false;
+	p->count = 0;
+	p->quarter[p->count++] = data + TD_HOME_FIRST;
+	p->quarter[p->count++] = data + TD_HOME_BTRFS;
+	return true;
+}
+
 /* All that is found in the first quarter but Btrfs; UNKNOWN if it is nothing of these. */
 static enum td_format_of_disk find_first(struct td_places *p, const u8 *first,
 					 u64 quarters)
@@ -174,6 +198,8 @@ static enum td_format_of_disk find_first(struct td_places *p, const u8 *first,
 		return TD_FORMAT_TRACELESS;
 	if (is_partitioned(first))
 		return TD_FORMAT_UNKNOWN;
+	if (find_luks(p, first, quarters))
+		return TD_FORMAT_LUKS;
 	if (is_ext(first + 1024))
 		return TD_FORMAT_EXT;
 	if (!memcmp(first, "XFSB", 4) && find_xfs(p, first, quarters))
@@ -204,7 +230,7 @@ void td_places_find(struct td_places *p, const u8 *first, const u8 *btrfs,
 		/* Two file systems at once, or one of several disks. */
 		p->format = TD_FORMAT_UNKNOWN;
 	}
-	if (!td_places_known(p)) {
+	if (!td_places_known(p) && p->format != TD_FORMAT_LUKS) {
 		*p = (struct td_places) { .format = p->format };
 		return;
 	}

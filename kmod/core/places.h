@@ -14,6 +14,7 @@
 
 enum td_format_of_disk {
 	TD_FORMAT_UNKNOWN,
+	TD_FORMAT_LUKS,		/* what is inside may change its places, or others */
 	TD_FORMAT_TRACELESS,	/* exFAT, FAT, NTFS: no place shows each use */
 	TD_FORMAT_EXT,		/* ext2, ext3, ext4 */
 	TD_FORMAT_XFS,

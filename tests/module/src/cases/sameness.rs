@@ -72,6 +72,11 @@ pub const CASES: &[Entry] = &[
         "sameness: the log of XFS is written back in another order",
         watched::log_written_back,
     ),
+    // promise 21: uml-plain/sameness: a use inside of LUKS is seen where its superblock is
+    (
+        "sameness: a use inside of LUKS is seen where its superblock is",
+        watched::inside_luks,
+    ),
     (
         "sameness: a note that the SSD cannot read says nothing of the disk",
         watched::note_unreadable,

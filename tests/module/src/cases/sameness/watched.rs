@@ -246,6 +246,44 @@ pub(super) fn log_written_back() -> Result<()> {
     cut.equals(&model)
 }
 
+/// What is inside is not known. An untouched disk starts cold after a cut, and keeps what is dirty; after a stop it is warm.
+pub(super) fn inside_luks() -> Result<()> {
+    for (version, inner) in [(1_u8, 8 * MIB), (2, 16 * MIB + 65536)] {
+        let header = |content: &mut [u8]| {
+            content[..8].copy_from_slice(b"LUKS\xba\xbe\0\0");
+            content[7] = version;
+            content[104..108].copy_from_slice(&16384_u32.to_be_bytes());
+            content[510..512].fill(0);
+        };
+        let (rig, mut model) = Rig::holding(config("writeback").cuttable(), header)?;
+        fill(&rig, 4)?;
+        dirty(&rig, &mut model, 20 * MIB)?;
+        let mut untouched = rig.cut()?;
+        untouched.attach(false)?;
+        is_cold(&untouched.status()?, UNPROVEN)?;
+        untouched.equals(&model)?;
+        let used = untouched.quiet()?.used;
+        untouched.detach()?;
+        untouched.attach(false)?;
+        is_warm(&untouched.status()?, used)?;
+        untouched.detach()?;
+        let mut cut = rig.cut()?;
+        model[inner] ^= 1;
+        for changed in [&mut untouched, &mut cut] {
+            changed.origin.put(inner as u64, &model[inner..][..4096])?;
+        }
+        let error = cut
+            .attach(false)
+            .err()
+            .context("a changed disk was taken")?;
+        ensure!(is_errno(&error, Errno::STALE), "{version}: {error:#}");
+        untouched.attach(false)?;
+        is_cold(&untouched.status()?, CHANGED)?;
+        untouched.equals(&model)?;
+    }
+    Ok(())
+}
+
 /// Its places are learned within seconds. Until then a cut means a cold start.
 pub(super) fn made_anew() -> Result<()> {
     let (rig, mut model) = Rig::formatted(config("writethrough").cuttable())?;
