@@ -92,8 +92,7 @@ pub fn read(device: &impl FileExt) -> io::Result<Option<Carried>> {
     Ok(choose(&copies))
 }
 
-/// Whether the cache `uuid` on this device was stopped in order. Only then the module compares samples of the disk with
-/// the disk when the cache starts again, and so notices that the disk was used without the cache.
+/// Whether the cache `uuid` on this device was stopped in order, so that the device knew of all writes to the disk.
 ///
 /// # Errors
 /// If the device cannot be read.
@@ -134,7 +133,7 @@ fn choose([first, second]: &[[u8; BYTES]; 2]) -> Option<Carried> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn sound(copy: u32) -> [u8; BYTES] {
@@ -178,7 +177,7 @@ mod tests {
     }
 
     /// A copy of the samples behind a copy of the superblock, as the module writes it.
-    fn sampled(copy: u32, sequence: u64, state: u32) -> [u8; BYTES] {
+    pub fn sampled(copy: u32, sequence: u64, state: u32) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..8].copy_from_slice(SAMPLES_MAGIC);
         bytes[12..16].copy_from_slice(&state.to_le_bytes());

@@ -14,6 +14,7 @@ use crate::superblock;
 use crate::wipe;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
 /// Why a disk is not held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -113,6 +114,15 @@ impl System {
     }
 }
 
+/// Whether the disk may have been written through the mapping while its SSD did not answer.
+///
+/// That changes none of the places that the module watches if no file system is mounted or unmounted meanwhile, and the
+/// SSD still says what it said before. The service records the loss on the root file system, which cannot be read yet.
+/// After a stop in order the SSD answered until the end.
+fn may_have_lost_its_ssd(ssd: &impl FileExt, pair: &Pair) -> bool {
+    !superblock::stopped(ssd, &pair.uuid).unwrap_or(false)
+}
+
 impl BootEnvironment for System {
     fn device_mapper(&self) -> Result<(), String> {
         self.control().map(drop)
@@ -194,9 +204,7 @@ impl BootEnvironment for System {
         let Some(carried) = carried.filter(|carried| carried.uuid == pair.uuid) else {
             return Err(format!("{} does not hold this cache any more", ssd.name()));
         };
-        // Whether the disk was used without the cache since is on record in the root file system, which cannot be read
-        // yet. After a stop in order the module notices it by itself; after a crash it cannot.
-        let unknown = self.in_initramfs && !superblock::stopped(&file, &pair.uuid).unwrap_or(false);
+        let unknown = self.in_initramfs && may_have_lost_its_ssd(&file, pair);
         let table = Tandem {
             origin: disk.number.clone(),
             ssd: ssd.number.clone(),
@@ -378,5 +386,39 @@ pub(super) mod fake {
             self.note("start the service".to_owned());
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::superblock::tests::sampled;
+    use tandem_api::Mode;
+
+    // promise 19: programs/tandem_helper::boot::environment::tests::a_crash_of_the_running_system_may_hide_the_loss_of_its_ssd
+    #[test]
+    fn a_crash_of_the_running_system_may_hide_the_loss_of_its_ssd() {
+        let path = std::env::temp_dir().join(format!("tandem-lost-{}", std::process::id()));
+        let options = &mut File::options();
+        let ssd = options.read(true).write(true).create(true).truncate(true);
+        let ssd = ssd.open(&path).unwrap();
+        ssd.set_len(superblock::AREA_BYTES).unwrap();
+        let pair = Pair {
+            uuid: "ab".repeat(16),
+            ..Pair::nowhere(Mode::Writethrough)
+        };
+        // No sound copy, running, stopped.
+        for (state, lost) in [(0, true), (1, true), (2, false)] {
+            for (copy, offset) in (0..).zip(superblock::OFFSETS) {
+                let bytes = match state {
+                    0 => [0; superblock::BYTES],
+                    _ => sampled(copy, 7, state),
+                };
+                let offset = offset + superblock::BYTES as u64;
+                ssd.write_all_at(&bytes, offset).unwrap();
+            }
+            assert_eq!(may_have_lost_its_ssd(&ssd, &pair), lost, "{state}");
+        }
+        std::fs::remove_file(path).unwrap();
     }
 }
