@@ -127,7 +127,10 @@ fn device(
         clear_text: clear_text(&name, DEPTH),
         read_only: block.flag("ReadOnly"),
         removable: removable(&name, DEPTH, &slaves, &|name| {
-            drive_comes_off(objects, name)
+            drive_comes_off(objects, name).unwrap_or(true)
+        }),
+        portable: removable(&name, DEPTH, &slaves, &|name| {
+            drive_comes_off(objects, name).unwrap_or(false)
         }),
         block_bytes: line(sysfs(&whole).join("queue/logical_block_size"))
             .and_then(|n| n.parse().ok())
@@ -178,17 +181,16 @@ fn drive_comes_off(objects: &ManagedObjects, name: &str) -> Option<bool> {
     Some(drive.flag("Removable") || matches!(bus.as_str(), "usb" | "sdio" | "ieee1394"))
 }
 
-/// Whether a device can be unplugged. A volume can be unplugged if one of the drives below it can. A device without a
-/// known drive counts as removable.
+/// Whether a device can be unplugged. A volume can be unplugged if one of the drives below it can.
 fn removable(
     name: &str,
     depth: u32,
     below: &dyn Fn(&str) -> Vec<String>,
-    drive: &dyn Fn(&str) -> Option<bool>,
+    drive: &dyn Fn(&str) -> bool,
 ) -> bool {
     let below_it = below(name);
     if below_it.is_empty() {
-        return drive(name).unwrap_or(true);
+        return drive(name);
     }
     depth == 0
         || below_it
@@ -359,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_can_be_unplugged_if_a_drive_below_it_can_or_is_not_known() {
+    fn a_volume_can_be_unplugged_if_a_drive_below_it_can() {
         let below = |name: &str| -> Vec<String> {
             let below: &[&str] = match name {
                 "luks-on-usb" => &["usb1"],
@@ -388,7 +390,11 @@ mod tests {
             ("loop0", true),
             ("endless", true),
         ] {
-            assert_eq!(removable(name, DEPTH, &below, &drive), expected, "{name}");
+            let with =
+                |unknown| removable(name, DEPTH, &below, &|name| drive(name).unwrap_or(unknown));
+            assert_eq!(with(true), expected, "{name}");
+            // A drive that is not known is no reason to stop a cache.
+            assert_eq!(with(false), expected && !name.contains("loop"), "{name}");
         }
     }
 }

@@ -150,6 +150,8 @@ pub struct Device {
     /// The device can be unplugged while the system runs. This is also true for a volume with a part on such a drive,
     /// and for a device whose drive is unknown.
     pub removable: bool,
+    /// The device can be unplugged while the system runs, and each of its drives is known.
+    pub portable: bool,
     /// Size of the smallest request in bytes (logical block size), 0 if unknown.
     pub block_bytes: u32,
     /// Bytes of the requests that the drive says are best for it (`optimal_io_size`); 0 if it says nothing.

@@ -117,6 +117,8 @@ pub enum Attempt {
     Failed,
     /// The module refused the devices for good.
     Refused(Reason),
+    /// The cache was stopped since, so that the disk can be unplugged.
+    PutAway,
 }
 
 /// All that the machine shows of a cache.
@@ -138,6 +140,8 @@ pub struct Situation {
     pub phase: Phase,
     /// The machine was started since the cache was prepared for the next start.
     pub restarted: bool,
+    /// The disk can be unplugged, and its last use through the mapping ended a while ago.
+    pub left: bool,
 }
 
 impl Situation {
@@ -152,6 +156,7 @@ impl Situation {
             attempt: Attempt::None,
             phase,
             restarted: phase != Phase::Running,
+            left: false,
         }
     }
 }
@@ -189,6 +194,8 @@ pub enum Reason {
     NotAssembled,
     /// The next start of the machine assembles the cache.
     Prepared,
+    /// The disk was left, and can be unplugged.
+    DiskPutAway,
 }
 
 impl Reason {
@@ -207,6 +214,7 @@ impl Reason {
             Self::SsdDamaged => "ssd-damaged",
             Self::SsdBlocks => "ssd-blocks",
             Self::NotAssembled => "not-assembled",
+            Self::DiskPutAway => "put-away",
         }
     }
 }
@@ -226,6 +234,8 @@ pub enum Step {
     Rejoin,
     /// Remove the mapping, and hold the disk if it lacks data.
     UnmapAndHold,
+    /// Stop the cache in order, so that the disk can be unplugged.
+    PutAway,
     /// Record that the disk is used without its cache: see [`used_alone`]. Then let programs have the disk.
     LeavePlain,
     /// Record that the copies on the SSD are old: see [`made_cold`].
@@ -273,6 +283,7 @@ pub fn next(record: &CacheRecord, now: &Situation) -> Step {
         Link::LeadsNowhere | Link::LeadsNowhereInUse => Step::Wait(Reason::DiskMissing),
         Link::PassesThrough => Step::Wait(Reason::PassesThrough),
         _ if record.origin_diverged || now.job == Job::Creates => Step::Wait(Reason::Works),
+        Link::Works if now.left && !record.may_be_dirty => Step::PutAway,
         _ if now.attempt != Attempt::None => Step::Wait(Reason::Works),
         Link::SsdBackClean => Step::Rejoin,
         Link::SsdBackDirty => Step::UnmapAndHold,
@@ -300,6 +311,7 @@ fn next_without_mapping(record: &CacheRecord, now: &Situation) -> Step {
         (_, Job::Creates, _) => Step::Wait(Reason::HasJob),
         (.., Attempt::Refused(why)) => Step::Ask(why),
         (.., Attempt::Failed) => Step::Wait(Reason::NotAssembled),
+        (.., Attempt::PutAway) => Step::Wait(Reason::DiskPutAway),
         // The attempt replaces the hold, so it needs one. An unmounted disk is moved to the cache by the service.
         _ if record.may_be_dirty && access != Access::Held => Step::Wait(Reason::DiskInUse),
         _ => Step::Assemble,

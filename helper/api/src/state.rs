@@ -66,7 +66,8 @@ words! {
         /// (`ssd-missing`, `ssd-gone-dirty`, `ssd-damaged`, `ssd-blocks`, `disk-missing`, `disk-changed`,
         /// `disk-in-use`, `module-not-built`, ...). `disk-elsewhere`: no device agrees with the whole record of the
         /// disk, for example because the disk is in another enclosure; the devices that may be the disk are held.
-        /// `disk-in-doubt`: such a device was used without the cache.
+        /// `disk-in-doubt`: such a device was used without the cache. `put-away`: the disk can be unplugged, and nobody
+        /// used it any more.
         Stopped = "stopped",
         /// The SSD is prepared, the disk is used without the SSD, and the next start of the machine puts the cache over
         /// the disk. A removal of the cache cancels that.

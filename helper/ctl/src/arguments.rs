@@ -179,6 +179,11 @@ pub enum Request {
         /// Cache; may be left out if there is one
         cache: Option<String>,
     },
+    /// Start a cache again that was stopped when its disk was unmounted, to be unplugged
+    Start {
+        /// Cache; may be left out if there is one
+        cache: Option<String>,
+    },
     /// Have a paused cache store new data again
     Resume {
         /// Cache; may be left out if there is one

@@ -99,6 +99,11 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
             cache.set_paused(true).await?;
             Ok(())
         }
+        Request::Start { cache } => {
+            let cache = one(&connection, cache.as_deref()).await?;
+            cache.start().await?;
+            Ok(())
+        }
         Request::Resume { cache } => {
             let cache = one(&connection, cache.as_deref()).await?;
             cache.set_paused(false).await?;

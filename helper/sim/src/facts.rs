@@ -134,6 +134,7 @@ impl Scene {
                 clear_text: matches!(&block.backing, Some((_, kind)) if kind == "luks"),
                 read_only: false,
                 removable: drive.is_some_and(|d| d.removable),
+                portable: drive.is_some_and(|d| d.removable),
                 block_bytes: 512,
                 optimal_bytes: 0,
                 snapshots: block.snapshots,

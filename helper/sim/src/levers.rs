@@ -378,6 +378,18 @@ impl Simulation {
         Ok(())
     }
 
+    async fn unmount(&self, block: OwnedObjectPath) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| {
+            if let Some(block) = s.blocks.get_mut(&name) {
+                block.mounts.clear();
+                s.written_by_unmount(&name);
+            }
+        });
+        self.0.synced().await;
+        Ok(())
+    }
+
     fn held(&self, block: OwnedObjectPath) -> Result<bool, Failure> {
         let name = self.name_of(&block)?;
         Ok(self.0.read(|s| s.has_holder(&name)))

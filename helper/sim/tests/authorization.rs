@@ -197,6 +197,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
         "SetName",
         "SetDirtyLimit",
         "SetPaused",
+        "Start",
         "ResetStatistics",
         "UndoResetStatistics",
         "Flush",
@@ -222,6 +223,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 | "SetName"
                 | "SetDirtyLimit"
                 | "SetPaused"
+                | "Start"
                 | "ResetStatistics"
                 | "UndoResetStatistics"
                 | "Flush"

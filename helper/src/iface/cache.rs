@@ -266,6 +266,11 @@ impl CacheObject {
         self.service.set_paused(&header, uuid, paused).await
     }
 
+    async fn start(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {
+        self.service.note_activity();
+        self.service.start_cache(&header, &self.pair.uuid).await
+    }
+
     async fn set_name(
         &self,
         name: String,

@@ -57,6 +57,7 @@ const WHOLE: Situation = Situation {
     attempt: Attempt::None,
     phase: Phase::Running,
     restarted: false,
+    left: false,
 };
 
 const STARTING: Situation = Situation {
@@ -297,6 +298,27 @@ fn a_mapping_follows_its_devices() {
         ("a removal is not disturbed", dirty(), job(Job::Abandons, back(Link::SsdBackClean)), Wait(IsRemoved)),
         ("the cache ended with its mapping", detached(), WHOLE, Forget),
         ("until then it passes through", detached(), link(Link::PassesThrough, WHOLE), Wait(IsRemoved)),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_disk_that_can_be_unplugged_is_put_away_when_it_is_left() {
+    use Reason::*;
+    use Step::*;
+    let left = |now| Situation { left: true, ..now };
+    let works = link(Link::Works, disk(HELD, WHOLE));
+    let away = attempt(Attempt::PutAway, WHOLE);
+    check(vec![
+        ("its last use ended", clean(), left(works), PutAway),
+        ("the attempt to assemble it was long ago", clean(), left(attempt(Attempt::Failed, works)), PutAway),
+        ("the disk lacks data", dirty(), left(works), Wait(Works)),
+        ("a job works on it", clean(), left(job(Job::Running, works)), Wait(HasJob)),
+        ("its creation is finished first", clean(), left(job(Job::Creates, works)), Wait(Works)),
+        ("it stays stopped", clean(), away, Wait(DiskPutAway)),
+        ("without its SSD", clean(), ssd(Ssd::Absent, away), Wait(SsdMissing)),
+        ("the disk is used without it", clean(), disk(IN_USE, away), LeavePlain),
+        ("what lacks data is held", dirty(), away, Hold),
     ]);
 }
 

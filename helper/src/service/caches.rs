@@ -305,9 +305,11 @@ impl Service {
 
     /// The reason why a cache whose devices are both there is not assembled.
     async fn reason(&self, now: &Situation, disk_mounted: bool) -> &'static str {
-        // The module's refusal of these devices is valid, whatever the state of the module is now.
-        if let Attempt::Refused(why) = now.attempt {
-            return why.word();
+        match now.attempt {
+            // The module's refusal of these devices is valid, whatever the state of the module is now.
+            Attempt::Refused(why) => return why.word(),
+            Attempt::PutAway => return Reason::DiskPutAway.word(),
+            Attempt::Failed | Attempt::None => {}
         }
         match self.engine.module_state().await {
             ModuleState::NotBuilt => "module-not-built",

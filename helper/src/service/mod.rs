@@ -5,6 +5,7 @@
 //! work that its name says. `recovering` is taken before `refreshing`, and `recording` and `module` after both; no code
 //! holds these two at the same time.
 
+mod away;
 mod caches;
 mod execute;
 mod found;
@@ -91,6 +92,10 @@ struct Inner {
     shown: BTreeMap<String, Shown>,
     /// The caches (by UUID) for which an assembly with the present devices has failed.
     attempted: BTreeSet<String>,
+    /// How the mappings over disks that can be unplugged are used, by the UUIDs of their caches.
+    uses: BTreeMap<String, away::Use>,
+    /// The disks whose caches (by UUID) were stopped, so that they can be unplugged.
+    put_away: BTreeMap<String, Ident>,
     /// The reasons of the module, for the caches of `attempted` that the module refused.
     refused: BTreeMap<String, Reason>,
     /// Length in sectors of the mappings (by UUID of the cache) that the service has tried to make as long as their

@@ -54,6 +54,7 @@ impl Service {
         let attempt = {
             let inner = self.inner();
             match (inner.attempted.contains(uuid), inner.refused.get(uuid)) {
+                _ if inner.put_away.contains_key(uuid) => Attempt::PutAway,
                 (true, Some(why)) => Attempt::Refused(*why),
                 (true, None) => Attempt::Failed,
                 (false, _) => Attempt::None,
@@ -81,6 +82,7 @@ impl Service {
             attempt,
             phase: Phase::Running,
             restarted: !record.setup.waits_in(&self.engine.boot_id()),
+            left: self.is_left(uuid),
         }
     }
 
@@ -92,6 +94,7 @@ impl Service {
         seen: &Seen<'_>,
     ) -> Option<(CacheRecord, bool)> {
         let mut record = self.latest_record(uuid).await?;
+        self.follow_use(&current(&record.pair, seen.facts), seen);
         let mut is_held = false;
         for _ in 0..MAX_STEPS {
             let pair = current(&record.pair, seen.facts);
@@ -144,7 +147,7 @@ impl Service {
                     }
                     return None;
                 }
-                step @ (Step::Assemble | Step::Rejoin | Step::UnmapAndHold) => {
+                step @ (Step::Assemble | Step::Rejoin | Step::UnmapAndHold | Step::PutAway) => {
                     self.assemble(step, &pair, seen.facts.same_hardware(&pair.origin));
                     break;
                 }
@@ -158,7 +161,7 @@ impl Service {
     }
 
     /// Assembles a cache whose devices are both there, or puts an SSD that is back into its mapping. Each time that
-    /// both devices are there again, there is one attempt.
+    /// both devices are there again, there is one attempt. Or stops the cache of a disk that can be unplugged.
     fn assemble(self: &Arc<Self>, step: Step, pair: &Pair, disk: Option<&Device>) {
         {
             let mut inner = self.inner();
@@ -166,7 +169,10 @@ impl Service {
             if inner.running.iter().any(|r| shared(&r.devices, &devices)) {
                 return;
             }
-            inner.attempted.insert(pair.uuid.clone());
+            match step {
+                Step::PutAway => inner.attempted.remove(&pair.uuid),
+                _ => inner.attempted.insert(pair.uuid.clone()),
+            };
             // While this runs, no job may use the devices.
             inner.running.push(Running {
                 path: no_object(),
@@ -181,11 +187,14 @@ impl Service {
             let assembled = match step {
                 Step::Rejoin => this.rejoin(&pair).await,
                 Step::UnmapAndHold => this.unmap_and_hold(&pair).await,
+                Step::PutAway => this.put_away(&pair).await,
                 _ => this.assemble_now(&pair, disk.as_ref()).await,
             };
             if let Err(e) = &assembled {
-                tracing::error!(uuid = pair.uuid, "cannot assemble: {e}");
+                tracing::error!(uuid = pair.uuid, ?step, "failed: {e}");
                 match e.kind {
+                    // The mapping is as before.
+                    _ if step == Step::PutAway => {}
                     Kind::WrongDisk => this.refuse(&pair, Reason::DiskChanged),
                     Kind::SsdDamaged => this.refuse(&pair, Reason::SsdDamaged),
                     Kind::SsdBlocks => this.refuse(&pair, Reason::SsdBlocks),

@@ -116,6 +116,14 @@ pub trait Cache {
     #[zbus(allow_interactive_auth)]
     fn set_dirty_limit(&self, limit: DirtyLimit) -> zbus::Result<()>;
 
+    /// Starts a cache again that was stopped so that its disk can be unplugged (`put-away`), after asking the user to
+    /// authenticate (`.tune`). The cache also starts when the disk is plugged in again.
+    ///
+    /// # Errors
+    /// `WrongState` if the cache was not stopped for that; `NotAuthorized`, `AuthorityUnavailable`.
+    #[zbus(allow_interactive_auth)]
+    fn start(&self) -> zbus::Result<()>;
+
     /// Pauses the cache, or lets it go on, after asking the user to authenticate (`.tune`). A paused cache serves what it
     /// holds and keeps that up to date, but stores nothing else. It goes on by itself when it is set up again, as at the
     /// next start of the machine.

@@ -115,6 +115,9 @@ pub trait Simulation {
     /// A program other than the service mounts this block object.
     fn mount(&self, block: &OwnedObjectPath, point: &str) -> zbus::Result<()>;
 
+    /// A program other than the service unmounts this block object.
+    fn unmount(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
+
     /// Whether a volume, a mapping of the service or a hold uses this block object, so that no program can mount it.
     fn held(&self, block: &OwnedObjectPath) -> zbus::Result<bool>;
 

@@ -60,6 +60,10 @@ pub fn state(state: CacheState, reason: &str, unwritten: bool) -> String {
             "not assembled: the SSD uses larger blocks than the disk. Neither the disk nor the SSD is \
              touched; connect the SSD as it was"
         }
+        (CacheState::Stopped, "put-away") => {
+            "stopped, because the disk was unmounted: it can be unplugged. The cache starts again when the disk is plugged \
+             in again, or with “tandemctl start”"
+        }
         (CacheState::Stopped, _) if unwritten => {
             "not assembled, and data may be not yet on the hard disk. Do not use the disk without it; nothing of it is \
              lost"

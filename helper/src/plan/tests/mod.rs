@@ -60,6 +60,7 @@ pub(crate) fn device(name: &str, size: u64) -> Device {
         clear_text: false,
         read_only: false,
         removable: false,
+        portable: false,
         block_bytes: 512,
         optimal_bytes: 0,
         snapshots: false,

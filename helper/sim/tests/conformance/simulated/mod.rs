@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tests of states that only the simulated machine can be brought into.
 
+mod away;
 mod found;
 mod giving_up;
 mod growth;

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Disks that can be unplugged: when nobody uses such a disk any more, its cache is stopped in order, and starts again
+//! when the disk is back.
+
+use super::Service;
+use super::plans::{leads_to, mapped};
+use super::steps::Seen;
+use crate::action::{Action, Pair};
+use crate::auth::{self, Permission};
+use crate::facts::Device;
+use std::sync::Arc;
+use std::time::Duration;
+use tandem_api::{Failure, Kind};
+use tokio::time::Instant;
+use zbus::message::Header;
+
+/// Time from the end of the last use until the stop: a check of the file system, or the next mount, may follow at once.
+const SETTLES: Duration = Duration::from_secs(2);
+/// Longest time between two attempts to stop a cache while a program has the mapping open.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How a mapping over a disk that can be unplugged is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// A file system is mounted, or a volume is above the mapping.
+    Used,
+    /// The last use ended. The cache is stopped when this time comes.
+    Left {
+        /// When.
+        at: Instant,
+        /// How long before it the time was set.
+        wait: Duration,
+    },
+}
+
+impl Use {
+    fn left(wait: Duration) -> Self {
+        Self::Left {
+            at: Instant::now() + wait,
+            wait,
+        }
+    }
+}
+
+impl Service {
+    /// Follows the use of the mapping of a cache.
+    pub(super) fn follow_use(self: &Arc<Self>, pair: &Pair, seen: &Seen<'_>) {
+        let uuid = &pair.uuid;
+        let disk = seen.facts.same_hardware(&pair.origin);
+        let is_put_away = {
+            let mut inner = self.inner();
+            let put_away = inner.put_away.get(uuid);
+            let ends = put_away.is_some_and(|put| {
+                disk.is_none_or(|disk| !disk.ident.same_device(put) || disk.used_by_others())
+            });
+            if ends {
+                inner.put_away.remove(uuid);
+            }
+            inner.put_away.contains_key(uuid)
+        };
+        let device = mapped(seen.facts, pair).filter(|device| {
+            let leads = |live| leads_to(live, pair, seen.facts);
+            // What fstab mounts may be used again at any moment, by an automount for example.
+            let stays = |device: &Device| device.used_at_start();
+            !is_put_away
+                && disk.is_some_and(|disk| disk.portable && !stays(disk))
+                && !stays(device)
+                && seen.live.is_some_and(leads)
+        });
+        let Some(device) = device else {
+            self.inner().uses.remove(uuid);
+            return;
+        };
+        let mut inner = self.inner();
+        match (inner.uses.get(uuid), device.unused()) {
+            (_, false) => {
+                inner.uses.insert(uuid.clone(), Use::Used);
+            }
+            (Some(Use::Used), true) => {
+                inner.uses.insert(uuid.clone(), Use::left(SETTLES));
+                drop(inner);
+                self.look_after(SETTLES);
+            }
+            // A mapping that nobody has used yet waits for its first use.
+            (_, true) => {}
+        }
+    }
+
+    /// Whether the last use of a disk that can be unplugged ended a while ago.
+    pub(super) fn is_left(&self, uuid: &str) -> bool {
+        let at = self.inner().uses.get(uuid).copied();
+        matches!(at, Some(Use::Left { at, .. }) if at <= Instant::now())
+    }
+
+    fn look_after(self: &Arc<Self>, wait: Duration) {
+        let this = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            this.look_again();
+        });
+    }
+
+    /// Stops a cache in order, and leaves the plain disk. A program that has the mapping open, such as a check of the file
+    /// system, is waited for.
+    pub(super) async fn put_away(self: &Arc<Self>, pair: &Pair) -> Result<(), Failure> {
+        let stopped = self.engine.apply(&Action::Disassemble(pair.clone())).await;
+        let mut inner = self.inner();
+        if stopped.is_ok() {
+            inner.uses.remove(&pair.uuid);
+            inner
+                .put_away
+                .insert(pair.uuid.clone(), pair.origin.clone());
+            return Ok(());
+        }
+        let wait = match inner.uses.get(&pair.uuid) {
+            Some(Use::Left { wait, .. }) => (*wait * 2).min(LONGEST),
+            _ => LONGEST,
+        };
+        inner.uses.insert(pair.uuid.clone(), Use::left(wait));
+        drop(inner);
+        self.look_after(wait);
+        stopped
+    }
+
+    /// `Cache.Start`.
+    pub(crate) async fn start_cache(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+        uuid: &str,
+    ) -> Result<(), Failure> {
+        let _call = self.call();
+        let _caller = self.caller(header).await?;
+        let pair = self.shown_pair(uuid)?;
+        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
+        auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
+        let was_put_away = self.inner().put_away.remove(uuid);
+        was_put_away.ok_or_else(|| Failure::new(Kind::WrongState))?;
+        self.refresh().await;
+        Ok(())
+    }
+}
