@@ -210,6 +210,14 @@ impl Client {
         Ok(self.cache(cache).await?.set_paused(paused).await?)
     }
 
+    /// Starts a cache that was stopped so that its disk can be unplugged. Waits while the user authenticates.
+    ///
+    /// # Errors
+    /// Why nothing has changed.
+    pub async fn start(&self, cache: &str) -> Result<(), Failure> {
+        Ok(self.cache(cache).await?.start().await?)
+    }
+
     /// Gives a cache a name; an empty one takes the name away. Waits while the user authenticates.
     ///
     /// # Errors

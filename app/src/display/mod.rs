@@ -66,7 +66,7 @@ pub use shares::{
     SsdShare, SsdUse, cache_room, resized_shares, shares_words, ssd_shares, summed_shares,
 };
 pub use speed::{SpeedLine, SpeedPart, SpeedWords, date, speed_words};
-pub use state::{CacheWords, Severity, cache_words, words_of};
+pub use state::{CacheWords, Severity, cache_words, is_put_away, words_of};
 pub use time::duration;
 pub use traffic::{Share, read_shares, reason_words, write_shares};
 

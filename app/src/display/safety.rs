@@ -245,7 +245,7 @@ pub(super) const REASONS: [&str; 17] = [
     "ssd-error",
     "ssd-gone-dirty",
     "disk-error",
-    "stopped",
+    "put-away",
     "ssd-missing",
     "disk-missing",
     "disk-changed",

@@ -114,10 +114,19 @@ pub fn cache_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWor
             (Severity::Danger, gettext("SSD Not Compatible"))
         }
         (CacheState::Stopped, "ssd-blocks") => (Severity::Warning, gettext("SSD Not Compatible")),
-        (CacheState::Stopped, "stopped") => (Severity::Calm, gettext("Stopped")),
+        (CacheState::Stopped, "put-away") => (Severity::Calm, gettext("Ready to Unplug")),
         (CacheState::Stopped, _) => (Severity::Warning, gettext("Not Started")),
     };
-    words(severity, title, sentences(state, reason, unwritten))
+    CacheWords {
+        resumable: is_put_away(state, reason),
+        ..words(severity, title, sentences(state, reason, unwritten))
+    }
+}
+
+/// Whether the cache was stopped so that its disk can be unplugged. A person can start it again.
+#[must_use]
+pub fn is_put_away(state: CacheState, reason: &str) -> bool {
+    state == CacheState::Stopped && reason == "put-away"
 }
 
 /// Words for a cache whose newest sample counts `dirty` bytes that are on the SSD only.
@@ -348,10 +357,14 @@ fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [String; 3] {
             data(unwritten),
             gettext("Unmount the hard disk or restart the computer, and the cache starts again."),
         ],
-        (CacheState::Stopped, "stopped") => [
-            gettext("The cache was stopped."),
+        (CacheState::Stopped, "put-away") => [
+            gettext(
+                "The hard disk was unmounted, so the cache stopped. You can unplug the disk now.",
+            ),
             data(unwritten),
-            gettext("It starts again the next time you start the computer."),
+            gettext(
+                "The cache starts again when you plug the disk in again. To mount it now, choose “Resume” first, or the SSD has to fill up again.",
+            ),
         ],
         (CacheState::Stopped, _) => [
             gettext("This cache is not running."),

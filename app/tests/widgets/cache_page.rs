@@ -202,6 +202,26 @@ fn a_page_says_that_grub_could_not_start_the_computer() {
 }
 
 #[gtk::test]
+fn a_disk_that_can_be_unplugged_is_told_and_can_be_started_again() {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    let cache = CacheObject::new(CacheFacts {
+        state: CacheState::Stopped,
+        reason: "put-away".into(),
+        ..cache_facts("a")
+    });
+    page.show(Some(&cache));
+    let words = hand::words(&window);
+    assert!(words.contains("Ready to Unplug") && words.contains("choose “Resume” first"));
+    assert!(hand::button(&window, "Resume").unwrap().is_sensitive());
+    cache.update(cache_facts("a"));
+    assert!(hand::button(&window, "Resume").is_none());
+    page.show(None);
+    window.destroy();
+}
+
+#[gtk::test]
 fn a_page_has_live_figures_only_while_its_devices_work() {
     adw::init().unwrap();
     let page: CachePage = glib::Object::new();

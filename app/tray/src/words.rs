@@ -73,9 +73,8 @@ pub fn icon(caches: &[Shown]) -> &'static str {
 /// Whether a person should look.
 pub fn needs_attention(caches: &[Shown]) -> bool {
     caches.iter().any(|cache| {
-        matches!(cache.state, CacheState::Bypass | CacheState::Stopped)
-            || cache.reason == "disk-error"
-            || cache.ssd_failing
+        let is_off = matches!(cache.state, CacheState::Bypass | CacheState::Stopped);
+        (is_off && cache.reason != "put-away") || cache.reason == "disk-error" || cache.ssd_failing
     })
 }
 
@@ -94,6 +93,7 @@ pub fn line(cache: &Shown) -> String {
         (CacheState::Active, _, None) => gettext("{disk}: working"),
         (CacheState::Suspended, ..) => gettext("{disk}: paused briefly"),
         (CacheState::Bypass, "ssd-error", _) => gettext("{disk}: cache off, your data is safe"),
+        (CacheState::Stopped, "put-away", _) => gettext("{disk}: ready to unplug"),
         (CacheState::Stopped, ..) if cache.unwritten() => {
             gettext("{disk}: not started, some of your data may not yet be on the hard disk")
         }
@@ -241,6 +241,17 @@ pub(crate) mod tests {
         let works = cache(CacheState::Active, None);
         assert_eq!(icon(&[paused.clone(), works]), "tandem-active-symbolic");
         assert!(!needs_attention(&[paused]));
+    }
+
+    #[test]
+    fn a_disk_that_can_be_unplugged_is_no_fault() {
+        let away = Shown {
+            reason: "put-away".into(),
+            ..cache(CacheState::Stopped, None)
+        };
+        assert_eq!(line(&away), "Films: ready to unplug");
+        assert!(safety_line(&away).contains("Safe to move the disk: yes."));
+        assert_eq!(icon(&[away]), "tandem-paused-symbolic");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use gtk::glib::{self, clone};
 use super::CachePage;
 use super::removal::relabel;
 use crate::client::Client;
+use crate::display::is_put_away;
 use crate::widgets::remove_dialog::show_failure;
 use crate::widgets::window::Window;
 
@@ -31,10 +32,16 @@ impl CachePage {
         }
     }
 
-    /// Pauses the cache, and offers to take that back; or has a paused cache go on.
+    /// Pauses the cache, and offers to take that back; or has a cache go on that was paused or put away.
     pub(super) fn pause(&self) {
         let page = self.clone();
         self.run_command(move |parent, client, facts| async move {
+            if is_put_away(facts.state, &facts.reason) {
+                if let Err(failure) = client.start(&facts.path).await {
+                    show_failure(parent.as_ref(), &failure);
+                }
+                return;
+            }
             let paused = !facts.paused;
             if let Err(failure) = client.set_paused(&facts.path, paused).await {
                 return show_failure(parent.as_ref(), &failure);

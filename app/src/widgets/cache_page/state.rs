@@ -9,7 +9,8 @@ use super::CachePage;
 use super::pause::PAUSE;
 use super::removal::REMOVE;
 use crate::display::{
-    Safety, SafetyAmounts, SafetyFacts, bytes, duration, safety, unwritten_words, words_of,
+    Safety, SafetyAmounts, SafetyFacts, bytes, duration, is_put_away, safety, unwritten_words,
+    words_of,
 };
 use crate::model::facts::CacheFacts;
 use crate::model::series::Series;
@@ -52,8 +53,9 @@ impl CachePage {
         self.action_set_enabled("cache.change-mode", can_change);
         self.enable_speed_test(can_flush && !facts.paused, facts.speed.is_some());
         self.action_set_enabled("cache.change-size", can_change);
-        self.action_set_enabled(PAUSE, can_change);
-        self.show_pause(facts.paused);
+        let put_away = is_put_away(facts.state, &facts.reason);
+        self.action_set_enabled(PAUSE, can_change || (put_away && can_remove));
+        self.show_pause(facts.paused || put_away);
         self.action_set_enabled(REMOVE, can_remove);
         self.show_removal(facts.state, dirty);
     }
