@@ -8,6 +8,7 @@ use super::steps::Seen;
 use crate::action::{Action, Pair};
 use crate::auth::{self, Permission};
 use crate::facts::Device;
+use crate::lifecycle;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{Failure, Kind};
@@ -18,6 +19,9 @@ use zbus::message::Header;
 const SETTLES: Duration = Duration::from_secs(2);
 /// Longest time between two attempts to stop a cache while a program has the mapping open.
 const LONGEST: Duration = Duration::from_secs(60);
+
+/// The file systems that show each use elsewhere, but for the exceptions that kmod/FORMAT.md names.
+const TRACED: [&str; 6] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"];
 
 /// How a mapping over a disk that can be unplugged is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +107,13 @@ impl Service {
     /// Stops a cache in order, and leaves the plain disk. A program that has the mapping open, such as a check of the file
     /// system, is waited for.
     pub(super) async fn put_away(self: &Arc<Self>, pair: &Pair) -> Result<(), Failure> {
+        // A use of other content elsewhere may leave no trace.
+        let facts = self.engine.facts().await?;
+        let content = mapped(&facts, pair).map(|device| device.ident.text.content.as_str());
+        if !content.is_some_and(|content| TRACED.contains(&content)) {
+            let cold = self.store.change_cache(&pair.uuid, lifecycle::made_cold);
+            cold.map_err(|e| Failure::new(Kind::Internal).detail(e))?;
+        }
         let stopped = self.engine.apply(&Action::Disassemble(pair.clone())).await;
         let mut inner = self.inner();
         if stopped.is_ok() {

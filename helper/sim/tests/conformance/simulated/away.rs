@@ -13,6 +13,10 @@ const SOON: Duration = Duration::from_secs(5);
 async fn warm() -> (Bench, CacheProxy<'static>, SimulationProxy<'static>) {
     let mut bench = Bench::simulated().await;
     bench.spec.origin = block("sdg1");
+    warm_on(bench).await
+}
+
+async fn warm_on(bench: Bench) -> (Bench, CacheProxy<'static>, SimulationProxy<'static>) {
     let levers = bench.machine.simulation().await;
     if bench.points().await.is_empty() {
         levers.mount(&bench.spec.origin, "/media/x").await.unwrap();
@@ -67,6 +71,25 @@ async fn a_disk_that_is_left_can_be_unplugged_and_comes_back_warm() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     bench.machine.remove(&cache).await.unwrap();
+}
+
+// promise 21: programs/conformance::simulated::away::a_use_elsewhere_that_may_leave_no_trace_is_believed
+#[tokio::test]
+async fn a_use_elsewhere_that_may_leave_no_trace_is_believed() {
+    let mut bench = Bench::simulated().await;
+    let levers = bench.machine.simulation().await;
+    let stick = levers.plug("usb", "Stick", "S1", 1 << 40).await.unwrap();
+    bench.spec.origin = stick[1].clone();
+    let (bench, cache, levers) = warm_on(bench).await;
+    let full = cache.latest().await.unwrap().frames_used;
+    unmount(&cache, &levers).await;
+    until("the stop", async || is_put_away(&cache).await).await;
+    levers.replug(&bench.spec.origin).await.unwrap();
+    until("the cold start", async || {
+        let used = cache.latest().await.unwrap().frames_used;
+        cache.state().await == Ok(CacheState::Active) && used < full / 2
+    })
+    .await;
 }
 
 #[tokio::test]
