@@ -22,6 +22,8 @@ pub struct SafetyFacts<'a> {
     pub may_be_unwritten: bool,
     /// Whether the SSD reports that it is failing.
     pub ssd_failing: bool,
+    /// What is on the disk, as udev names it.
+    pub content: &'a str,
 }
 
 /// What happens if the SSD dies now.
@@ -50,8 +52,10 @@ enum Loss {
 enum Moving {
     /// The disk is complete, and stays complete.
     Yes,
-    /// The same, but the cache runs: a disk that leaves it starts with an empty cache, since it may be changed elsewhere.
-    Ejected,
+    /// The same, but the disk is in use through its mapping.
+    AfterUse,
+    /// The same, but not every change that is made elsewhere shows later.
+    AfterUseUnchanged,
     /// Dirty data can come at any moment.
     LeaveModeFirst,
     /// The rest of the dirty data is being written, and no more comes.
@@ -94,6 +98,14 @@ pub struct SafetyAmounts {
     pub shutdown: Option<String>,
 }
 
+/// Whether the cache starts empty, or sees it, when files were changed elsewhere: see kmod/FORMAT.md.
+fn shows_changes(content: &str) -> bool {
+    matches!(
+        content,
+        "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" | "f2fs" | "vfat" | "exfat" | "ntfs"
+    )
+}
+
 /// Finds the answers. Only a cache that runs has a current sample; in other states the record of the service counts.
 #[must_use]
 pub fn safety(facts: &SafetyFacts<'_>) -> Safety {
@@ -118,8 +130,12 @@ pub fn safety(facts: &SafetyFacts<'_>) -> Safety {
     let runs = matches!(facts.state, CacheState::Active | CacheState::Suspended);
     let moving = match loss {
         Loss::Nothing if runs && facts.mode == Mode::Writeback => Moving::LeaveModeFirst,
-        Loss::Nothing if runs => Moving::Ejected,
-        Loss::Nothing | Loss::SsdFailed | Loss::SsdMissing | Loss::SsdUnused => Moving::Yes,
+        Loss::Nothing if runs && shows_changes(facts.content) => Moving::AfterUse,
+        Loss::Nothing if runs => Moving::AfterUseUnchanged,
+        // The mapping leads to the disk alone. The next start, if there is one, is cold.
+        Loss::Nothing if facts.state == CacheState::Bypass => Moving::AfterUse,
+        Loss::SsdFailed | Loss::SsdUnused => Moving::AfterUse,
+        Loss::Nothing | Loss::SsdMissing => Moving::Yes,
         // The disk refuses the dirty data.
         _ if facts.reason == "disk-error" || !runs => Moving::WithSsdOnly,
         _ if facts.mode == Mode::Writeback => Moving::LeaveModeFirst,
@@ -127,7 +143,9 @@ pub fn safety(facts: &SafetyFacts<'_>) -> Safety {
     };
     let advice = match (loss, moving) {
         _ if !facts.ssd_failing => None,
-        (Loss::Nothing, Moving::Yes | Moving::Ejected) => Some(Advice::Replace),
+        (Loss::Nothing, Moving::Yes | Moving::AfterUse | Moving::AfterUseUnchanged) => {
+            Some(Advice::Replace)
+        }
         (Loss::Nothing | Loss::Dirty | Loss::Uncounted, Moving::LeaveModeFirst) => {
             Some(Advice::LeaveModeFirst)
         }
@@ -184,8 +202,11 @@ impl Safety {
         let time = amounts.time.as_deref().filter(|_| self.loss == Loss::Dirty);
         let moving = match (self.moving, time) {
             (Moving::Yes, _) => gettext("Safe to move the disk: yes."),
-            (Moving::Ejected, _) => gettext(
-                "Safe to move the disk: yes, after you eject it; the SSD then fills up again.",
+            (Moving::AfterUse, _) => {
+                gettext("Safe to move the disk: yes, after you unmount it or shut down.")
+            }
+            (Moving::AfterUseUnchanged, _) => gettext(
+                "Safe to move the disk: yes, after you shut down, but remove the cache first if files will be changed elsewhere.",
             ),
             (Moving::LeaveModeFirst, None) => {
                 gettext("Safe to move the disk: no, turn off Fast Saving first.")
@@ -277,6 +298,7 @@ mod tests {
                                 dirty,
                                 may_be_unwritten,
                                 ssd_failing: false,
+                                content: "ext4",
                             });
                         }
                     }
@@ -304,6 +326,7 @@ mod tests {
             dirty,
             may_be_unwritten,
             ssd_failing: false,
+            content: "ext4",
         };
         use CacheState::{Active, Bypass, Detached, Stopped};
         // A shutdown that writes everything back.
@@ -323,7 +346,7 @@ mod tests {
         for (facts, line) in [
             (
                 facts(Active, "", Writethrough, Some(0), false),
-                "If the SSD dies now, you lose nothing. Safe to move the disk: yes, after you eject it; the SSD then fills up again. \
+                "If the SSD dies now, you lose nothing. Safe to move the disk: yes, after you unmount it or shut down. \
                  Shutting down takes no longer.",
             ),
             (
@@ -357,7 +380,8 @@ mod tests {
             ),
             (
                 facts(Bypass, "ssd-error", Writeback, Some(0), true),
-                "The SSD failed, and you lost nothing. Safe to move the disk: yes. Shutting down takes no longer.",
+                "The SSD failed, and you lost nothing. Safe to move the disk: yes, after you unmount it or shut down. \
+                 Shutting down takes no longer.",
             ),
             (
                 facts(Bypass, "ssd-gone-dirty", Writeback, Some(9), true),
@@ -374,7 +398,8 @@ mod tests {
             ),
             (
                 facts(Detached, "", Writethrough, None, false),
-                "The SSD is no longer used. Safe to move the disk: yes. Shutting down takes no longer.",
+                "The SSD is no longer used. Safe to move the disk: yes, after you unmount it or shut down. \
+                 Shutting down takes no longer.",
             ),
         ] {
             assert_eq!(safety(&facts).line(&amounts()), line, "{facts:?}");
@@ -425,6 +450,33 @@ mod tests {
                     line.contains("lose nothing") && line.contains("disk: yes"),
                     "{line}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_in_use_is_left_first_and_a_change_that_may_not_show_is_told() {
+        let running = every().into_iter().filter(|facts| {
+            let in_use = [
+                CacheState::Active,
+                CacheState::Suspended,
+                CacheState::Bypass,
+            ];
+            in_use.contains(&facts.state) || facts.state == CacheState::Detached
+        });
+        for facts in running {
+            for content in ["ext4", "xfs", "exfat", "crypto_LUKS", ""] {
+                let facts = SafetyFacts { content, ..facts };
+                let line = safety(&facts).line(&amounts());
+                assert!(
+                    !line.contains("disk: yes") || line.contains("shut down"),
+                    "{facts:?}: {line}"
+                );
+                let here = matches!(facts.state, CacheState::Active | CacheState::Suspended);
+                if line.contains("disk: yes") && here {
+                    let hidden = ["crypto_LUKS", ""].contains(&content);
+                    assert_eq!(line.contains("changed elsewhere"), hidden, "{line}");
+                }
             }
         }
     }

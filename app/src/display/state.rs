@@ -390,6 +390,7 @@ mod tests {
                 dirty: None,
                 may_be_unwritten: unwritten,
                 ssd_failing: false,
+                content: "ext4",
             });
             let line = safety.line(&SafetyAmounts::default());
             !safety.risks_data() && line.contains("nothing") && line.contains("disk: yes")

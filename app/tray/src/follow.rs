@@ -222,6 +222,7 @@ async fn cache(
         may_be_unwritten: proxy.may_be_unwritten().await?,
         paused: proxy.paused().await?,
         ssd_failing: proxy.ssd_health().await?.report == SelfReport::Failing,
+        content: disk.content,
         hit_rate: None,
         rate_seconds: 0,
         dirty_bytes: dirty_bytes(&latest),

@@ -25,6 +25,8 @@ pub struct Shown {
     pub paused: bool,
     /// Whether the SSD reports that it is failing.
     pub ssd_failing: bool,
+    /// What is on the disk, as udev names it.
+    pub content: String,
     /// Share of reads served by the SSD, 0 to 1; `None` while nothing is read.
     pub hit_rate: Option<f64>,
     /// Seconds over which that share was taken.
@@ -138,6 +140,7 @@ pub fn safety_line(cache: &Shown) -> String {
         dirty: cache.dirty_bytes,
         may_be_unwritten: cache.may_be_unwritten,
         ssd_failing: cache.ssd_failing,
+        content: &cache.content,
     });
     let amounts = SafetyAmounts {
         size: size(cache.dirty_bytes.unwrap_or_default()),
@@ -190,6 +193,7 @@ pub(crate) mod tests {
             may_be_unwritten: false,
             paused: false,
             ssd_failing: false,
+            content: "ext4".into(),
             shutdown_seconds: None,
             hit_rate,
             rate_seconds: 10,
@@ -294,8 +298,8 @@ pub(crate) mod tests {
     fn the_tooltip_ends_with_the_safety_line() {
         assert_eq!(
             tooltip(&cache(CacheState::Active, None)),
-            "Films: working\nIf the SSD dies now, you lose nothing. Safe to move the disk: yes, after you eject it; \
-             the SSD then fills up again. Shutting down takes no longer."
+            "Films: working\nIf the SSD dies now, you lose nothing. Safe to move the disk: yes, after you \
+             unmount it or shut down. Shutting down takes no longer."
         );
         let shown = Shown {
             mode: Mode::Writeback,

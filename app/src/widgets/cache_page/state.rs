@@ -71,6 +71,7 @@ fn safety_line(facts: &CacheFacts, series: &Series) -> (Safety, String) {
         dirty: series.latest().map(|_| dirty),
         may_be_unwritten: facts.may_be_unwritten,
         ssd_failing: facts.health.report == SelfReport::Failing,
+        content: &facts.origin.content,
     });
     let line = safety.line(&SafetyAmounts {
         size: bytes(dirty),
