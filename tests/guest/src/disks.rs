@@ -16,6 +16,10 @@ pub const ORIGIN_FS: &str = "7a0de5a1-0c1d-4e55-9f00-5ec0de0d15c5";
 const MIB: u64 = 1 << 20;
 /// Size of the SSD; sparse on the host.
 const SSD_MIB: u64 = 128;
+/// Serial number of the swap disk.
+pub const SWAP_SERIAL: &str = "RAFT0001";
+/// Size of the swap disk; sparse on the host.
+const SWAP_MIB: u64 = 2048;
 /// A hard disk and its files.
 struct Size {
     product: &'static str,
@@ -112,6 +116,21 @@ fn sized(scratch: &Scratch, size: &Size) -> Result<Pair> {
     write_files(&tree, size)?;
     partitioned(&origin.file, &tree, size.mib)?;
     Ok(Pair { origin, ssd })
+}
+
+/// An empty disk that has room for the machine's memory.
+pub fn swap(scratch: &Path) -> Result<Disk> {
+    let disk = Disk {
+        file: scratch.join("swap.raw"),
+        vendor: "Seagull",
+        product: "Raft 2",
+        serial: SWAP_SERIAL,
+        wwn: 0x5000_c500_0000_0003,
+        rotation_rate: 7200,
+        read_only: false,
+    };
+    File::create(&disk.file)?.set_len(SWAP_MIB * MIB)?;
+    Ok(disk)
 }
 
 /// UUID of the partition that [`system`] makes.

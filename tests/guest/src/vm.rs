@@ -29,6 +29,8 @@ pub use efi::Efi;
 const MEMORY: u32 = 1536;
 /// Longest time from the order to power off until the machine is off.
 const SHUTDOWN: Duration = Duration::from_secs(180);
+/// Script that shuts the guest down.
+pub const POWER_OFF: &str = "systemctl --no-block poweroff";
 
 /// Word on the kernel's command line for a start with the project, what it needs, and nothing else of Debian: see `small`
 /// among the systemd generators in tests/guest/machine/rootfs.
@@ -170,16 +172,16 @@ impl Vm {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Shuts the guest down as its user would, and waits for the end of the machine.
+    /// Shuts the guest down as its user would.
     pub fn power_off(self) -> Result<()> {
-        self.into_console().map(drop)
+        self.off_by(POWER_OFF).map(drop)
     }
 
-    /// As [`Self::power_off`]. Returns what the machine has written to its serial console.
-    pub fn into_console(mut self) -> Result<String> {
+    /// Waits for the end of the machine, by this script. Returns what the machine has written to its serial console.
+    pub fn off_by(mut self, script: &str) -> Result<String> {
         let mut patience = self.agent.patience(SHUTDOWN);
         // The answer is lost if the machine is off before the answer is read.
-        let asked = self.agent.sh("systemctl --no-block poweroff", SHUTDOWN);
+        let asked = self.agent.sh(script, SHUTDOWN);
         loop {
             match self.child.try_wait()? {
                 Some(status) if status.success() => return Ok(self.console()),

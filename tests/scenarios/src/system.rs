@@ -5,6 +5,7 @@
 
 mod generator;
 mod names;
+mod sleep;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use self::names::GRUB_BLOCK;
 use tandem_guest::disks::{self, Pair, SYSTEM_PART, Scratch};
 use tandem_guest::guest::MOUNT_POINT;
 use tandem_guest::stage;
-use tandem_guest::vm::{Boot, Parts, SMALL, Vm};
+use tandem_guest::vm::{Boot, Disk, Parts, SMALL, Vm};
 use tandem_harness::cx::{Cx, say};
 use tandem_harness::layer::Bench;
 use tandem_harness::{hash, run};
@@ -34,10 +35,15 @@ const IN_USE: &str = "cd /home/anna/Archive && systemd-run --quiet --unit=user -
 type Test = fn(&mut Desk, &Bench) -> Result<()>;
 
 /// The layer's tests. Each test starts from the disks in the state that the test before it has left.
-const CASES: [(&str, Test); 11] = [
+const CASES: [(&str, Test); 12] = [
     (
         "a folder in use gets its cache at the next start",
         Desk::folder,
+    ),
+    // promise 25, 35: vm-system/the machine hibernates with a cache in use, and goes on
+    (
+        "the machine hibernates with a cache in use, and goes on",
+        Desk::hibernated,
     ),
     (
         "what GRUB's menu is made from is changed to the system's UUID first",
@@ -140,6 +146,8 @@ struct Desk {
     system: Pair,
     /// The disk of the folder in use and its SSD.
     folder: Pair,
+    /// Where a hibernating machine puts its memory.
+    swap: Option<Disk>,
     dir: PathBuf,
     /// The initial file system without a cache, and the newest one.
     old: PathBuf,
@@ -168,6 +176,7 @@ impl Desk {
             generator,
             system,
             folder,
+            swap: None,
             dir,
             initrd: old.clone(),
             old,
@@ -204,6 +213,19 @@ impl Desk {
     /// Switches the machine on, and waits until its start is over. Nothing of the start may fail.
     fn start(&mut self, bench: &Bench, root: &str, ssd: bool) -> Result<()> {
         let begun = Instant::now();
+        let mut vm = self.switched_on(bench, root, ssd)?;
+        let up = vm.up(BOOT).and_then(|()| vm.agent.sh(STARTED, BOOT));
+        let told = up.with_context(|| format!("console: {}", run::tail(&vm.console())))?;
+        bench.note(&format!(
+            "{root}: started in {} s\n{told}",
+            begun.elapsed().as_secs()
+        ));
+        self.vm = Some(vm);
+        Ok(())
+    }
+
+    /// The machine at the beginning of its start, with its disks.
+    fn switched_on(&self, bench: &Bench, root: &str, ssd: bool) -> Result<Vm> {
         let boot = Boot {
             initrd: self.initrd.clone(),
             root: format!("{root} ro"),
@@ -215,14 +237,10 @@ impl Desk {
         }
         vm.plug(&self.folder.origin)?;
         vm.plug(&self.folder.ssd)?;
-        let up = vm.up(BOOT).and_then(|()| vm.agent.sh(STARTED, BOOT));
-        let told = up.with_context(|| format!("console: {}", run::tail(&vm.console())))?;
-        bench.note(&format!(
-            "{root}: started in {} s\n{told}",
-            begun.elapsed().as_secs()
-        ));
-        self.vm = Some(vm);
-        Ok(())
+        if let Some(swap) = &self.swap {
+            vm.plug(swap)?;
+        }
+        Ok(vm)
     }
 
     /// Switches the machine off as its user does, and takes the initial file system that it has by then.

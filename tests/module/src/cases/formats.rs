@@ -401,6 +401,8 @@ fn starts(kind: &Kind, count: u32) -> Result<()> {
             if number % 5 == 0 {
                 mounted.take().map_or(Ok(()), kinds::Mounted::end)?;
             }
+            // While dirty data is written back, no place of a log can be learned.
+            rig.drain()?;
             is_sure(&rig)?;
             let cut = rig.cut_by(number)?;
             mounted.map_or(Ok(()), kinds::Mounted::end)?;

@@ -27,7 +27,7 @@ order=$(cat "${scripts%/tandem}/ORDER")
 rm -rf /run/unpacked
 echo "$scripts: $order"
 case $order in */local-premount/resume*/local-premount/tandem*) ;; *) exit 1 ;; esac"#,
-    ordinary: 6,
+    ordinary: 7,
 };
 
 pub(super) const DRACUT: Generator = Generator {
@@ -41,5 +41,5 @@ drop_in=$(lsinitrd "$image" | grep -o '[^ ]*system/dracut-pre-mount.service.d/50
 lsinitrd -f "$drop_in" "$image" | grep '^After=local-fs-pre.target$'
 journalctl -b --no-pager -o cat | grep -i 'ordering cycle' && exit 1
 exit 0"#,
-    ordinary: 3,
+    ordinary: 4,
 };

@@ -228,7 +228,7 @@ impl Machine {
         self.dirty.push(dirty);
         vm.agent
             .sh(&format!("echo '<3>{ORDER}' >/dev/kmsg"), LONG)?;
-        let console = vm.into_console()?;
+        let console = vm.off_by(tandem_guest::vm::POWER_OFF)?;
         self.stops
             .push(stamp(&console, END)? - stamp(&console, ORDER)?);
         Ok(())
