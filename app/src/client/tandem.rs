@@ -3,7 +3,7 @@
 
 use tandem_api::{
     BUS_NAME, CACHE_INTERFACE, Failure, JOB_INTERFACE, MANAGER_INTERFACE, ModuleProblem, ROOT_PATH,
-    SigningKey, SpeedTest, SsdHealth,
+    Sharing, SigningKey, SpeedTest, SsdHealth,
 };
 use zbus::OwnedObjectPath;
 
@@ -72,6 +72,7 @@ fn cache(path: &str, values: &Properties) -> Option<CacheFacts> {
         mode: read(values, "Mode")?,
         waits_for_kernel: read(values, "WaitsForKernel").unwrap_or_default(),
         grub_would_fail: read(values, "GrubWouldFail").unwrap_or_default(),
+        sharing: read(values, "Sharing").unwrap_or(Sharing::Alone),
         shutdown_minutes: read(values, "ShutdownMinutes").unwrap_or_default(),
         dirty_limit: read(values, "DirtyLimit").unwrap_or_default(),
         paused: read(values, "Paused").unwrap_or_default(),

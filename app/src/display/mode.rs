@@ -73,6 +73,9 @@ pub fn mode_refusal(reason: &str) -> String {
         "unlocked-at-start" => gettext(
             "Not available for this disk: the computer unlocks it when it starts, and would wait in vain if the SSD is missing.",
         ),
+        "shared" => gettext(
+            "Not available while something else changes this disk: what is not yet on the hard disk would be missing there.",
+        ),
         "block-size" => {
             gettext("Not available for this SSD: it writes larger blocks than the hard disk.")
         }

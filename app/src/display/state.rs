@@ -2,7 +2,7 @@
 //! The words for the state of a cache: what happened, where the data is, what to do next.
 
 use gettextrs::gettext;
-use tandem_api::CacheState;
+use tandem_api::{CacheState, Sharing};
 
 use crate::model::facts::CacheFacts;
 
@@ -133,14 +133,54 @@ pub fn is_put_away(state: CacheState, reason: &str) -> bool {
 #[must_use]
 pub fn words_of(facts: &CacheFacts, dirty: u64) -> CacheWords {
     let is_paused = facts.state == CacheState::Active && facts.paused && facts.reason.is_empty();
-    if is_paused && !facts.grub_would_fail {
-        return pause_words();
+    let words = match is_paused {
+        true => pause_words(),
+        false => cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty)),
+    };
+    if words.severity >= Severity::Warning {
+        return words;
     }
-    let words = cache_words(facts.state, &facts.reason, facts.may_be_unwritten(dirty));
-    if facts.grub_would_fail && words.severity < Severity::Warning {
+    if facts.grub_would_fail {
         return grub_words(facts.state, is_paused);
     }
-    words
+    match sharing_words(facts.sharing) {
+        Some(warning) if facts.state == CacheState::Active => CacheWords {
+            resumable: is_paused,
+            ..warning
+        },
+        _ => words,
+    }
+}
+
+/// Words for a cache whose disk something else changes.
+fn sharing_words(sharing: Sharing) -> Option<CacheWords> {
+    let severity = Severity::Warning;
+    let [what, next] = match sharing {
+        Sharing::Alone => return None,
+        Sharing::Filesystem => [
+            gettext(
+                "The file system has further disks, and can be changed through them without the cache. So the cache starts empty each time, and Fast Saving is off.",
+            ),
+            gettext(
+                "Choose “Remove Cache”, or take the other disks out of the file system (btrfs device remove).",
+            ),
+        ],
+        Sharing::Snapshots => [
+            gettext(
+                "The volume has snapshots, and merging one would change it without the cache. So the cache starts empty each time, and Fast Saving is off.",
+            ),
+            gettext("Choose “Remove Cache” before you merge a snapshot, or remove the snapshots."),
+        ],
+    };
+    Some(CacheWords {
+        title: gettext("Changed by Something Else"),
+        what,
+        data: String::new(),
+        next,
+        icon: severity.icon(),
+        severity,
+        resumable: false,
+    })
 }
 
 /// Words for a cache over the disk from which GRUB starts the computer.

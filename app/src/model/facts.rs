@@ -3,7 +3,7 @@
 
 use tandem_api::{
     CacheState, DeviceText, DirtyLimit, DiskCandidate, DiskWatch, Failure, FoundCache, JobKind,
-    Mode, ModuleProblem, ModuleState, RefusedMode, SigningKey, SpeedTest, SsdHealth, Step,
+    Mode, ModuleProblem, ModuleState, RefusedMode, Sharing, SigningKey, SpeedTest, SsdHealth, Step,
     StepKind,
 };
 
@@ -28,6 +28,8 @@ pub struct CacheFacts {
     pub waits_for_kernel: bool,
     /// GRUB could not start the computer after its next update, because of this cache.
     pub grub_would_fail: bool,
+    /// What beside the cache changes the disk.
+    pub sharing: Sharing,
     /// Minutes that a shutdown may take to write everything to the disk; 0: it does not do that.
     pub shutdown_minutes: u32,
     /// How much data may be on the SSD only.

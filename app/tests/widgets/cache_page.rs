@@ -3,7 +3,7 @@
 
 use adw::prelude::*;
 use gtk::glib;
-use tandem_api::{Bucket, CacheState, Direction, Latency, Mode, Sample};
+use tandem_api::{Bucket, CacheState, Direction, Latency, Mode, Sample, Sharing};
 use tandem_app::model::facts::CacheFacts;
 use tandem_app::model::objects::CacheObject;
 use tandem_app::widgets::cache_page::CachePage;
@@ -197,6 +197,43 @@ fn a_page_says_that_grub_could_not_start_the_computer() {
         ..cache_facts("a")
     });
     assert!(!words().contains("GRUB"), "{}", words());
+    page.show(None);
+    window.destroy();
+}
+
+#[gtk::test]
+fn a_page_says_that_something_else_changes_the_disk() {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    let cache = CacheObject::new(cache_facts("a"));
+    page.show(Some(&cache));
+    let words = || hand::words(&window);
+    for (sharing, part) in [
+        (Sharing::Filesystem, "btrfs device remove"),
+        (Sharing::Snapshots, "before you merge a snapshot"),
+    ] {
+        for paused in [false, true] {
+            cache.update(CacheFacts {
+                sharing,
+                paused,
+                ..cache_facts("a")
+            });
+            let words = words();
+            assert!(
+                words.contains("Changed by Something Else") && words.contains(part),
+                "{words}"
+            );
+            assert_eq!(hand::button(&window, "Resume").is_some(), paused);
+        }
+    }
+    // What is wrong with the cache is more urgent.
+    cache.update(CacheFacts {
+        sharing: Sharing::Snapshots,
+        reason: "disk-error".into(),
+        ..cache_facts("a")
+    });
+    assert!(!words().contains("Something Else"), "{}", words());
     page.show(None);
     window.destroy();
 }

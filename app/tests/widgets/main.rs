@@ -17,7 +17,8 @@ use adw::prelude::*;
 use gtk::glib;
 use stage::hand;
 use tandem_api::{
-    CacheState, DeviceText, DirtyLimit, Failure, JobKind, Kind, Mode, SsdHealth, Step, StepKind,
+    CacheState, DeviceText, DirtyLimit, Failure, JobKind, Kind, Mode, Sharing, SsdHealth, Step,
+    StepKind,
 };
 use tandem_app::application;
 use tandem_app::model::facts::{CacheFacts, JobFacts};
@@ -109,6 +110,7 @@ fn cache_facts(uuid: &str) -> CacheFacts {
         mode: Mode::Writethrough,
         waits_for_kernel: false,
         grub_would_fail: false,
+        sharing: Sharing::Alone,
         refused_modes: vec![],
         may_be_unwritten: false,
         shutdown_minutes: 0,

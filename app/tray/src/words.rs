@@ -23,6 +23,8 @@ pub struct Shown {
     pub may_be_unwritten: bool,
     /// Whether a person has paused the cache.
     pub paused: bool,
+    /// Whether something beside the cache changes the disk.
+    pub shared: bool,
     /// Whether the SSD reports that it is failing.
     pub ssd_failing: bool,
     /// What is on the disk, as udev names it.
@@ -76,7 +78,10 @@ pub fn icon(caches: &[Shown]) -> &'static str {
 pub fn needs_attention(caches: &[Shown]) -> bool {
     caches.iter().any(|cache| {
         let is_off = matches!(cache.state, CacheState::Bypass | CacheState::Stopped);
-        (is_off && cache.reason != "put-away") || cache.reason == "disk-error" || cache.ssd_failing
+        (is_off && cache.reason != "put-away")
+            || cache.shared
+            || cache.reason == "disk-error"
+            || cache.ssd_failing
     })
 }
 
@@ -87,6 +92,9 @@ pub fn line(cache: &Shown) -> String {
         (_, "disk-error", _) => gettext("{disk}: the hard disk reported an error"),
         (CacheState::Bypass | CacheState::Stopped, "disk-missing", _) => {
             gettext("{disk}: the hard disk is missing")
+        }
+        (CacheState::Active, ..) if cache.shared => {
+            gettext("{disk}: something else changes the disk")
         }
         (CacheState::Active, ..) if cache.paused => gettext("{disk}: paused"),
         (CacheState::Active, _, Some(_)) => {
@@ -192,6 +200,7 @@ pub(crate) mod tests {
             reason: String::new(),
             may_be_unwritten: false,
             paused: false,
+            shared: false,
             ssd_failing: false,
             content: "ext4".into(),
             shutdown_seconds: None,
@@ -256,6 +265,16 @@ pub(crate) mod tests {
         assert_eq!(line(&away), "Films: ready to unplug");
         assert!(safety_line(&away).contains("Safe to move the disk: yes."));
         assert_eq!(icon(&[away]), "tandem-paused-symbolic");
+    }
+
+    #[test]
+    fn a_disk_that_something_else_changes_asks_for_attention() {
+        let shared = Shown {
+            shared: true,
+            ..cache(CacheState::Active, Some(0.5))
+        };
+        assert_eq!(line(&shared), "Films: something else changes the disk");
+        assert!(needs_attention(&[shared]));
     }
 
     #[test]

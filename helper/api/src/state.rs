@@ -35,6 +35,8 @@ words! {
         System = "system",
         /// The cache is put over the disk at the next start of the machine. The mode can be chosen after that.
         NextStart = "next-start",
+        /// Something beside the cache changes the disk: see [`crate::Sharing`].
+        Shared = "shared",
         /// The SSD takes larger blocks than the disk, so that not every write can be on it alone.
         BlockSize = "block-size",
     }

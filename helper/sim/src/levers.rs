@@ -75,14 +75,14 @@ impl Simulation {
         let (rotation, bus) = match kind {
             "disk" => (7200, "ata"),
             "ssd" => (0, "ata"),
-            "usb" => (-1, "usb"),
+            "usb" | "usb-disk" => (-1, "usb"),
             _ => return Err(Failure::new(Kind::InvalidArgument).name("kind")),
         };
         let names = self.0.change(|s| {
             let whole = s.plug(drive("", model, serial, bytes, rotation, bus));
             let room = bytes.saturating_sub(2 << 20);
             let part = match kind {
-                "disk" => Some(s.part(&whole, room, "0x83", "ext4", "Data")),
+                "disk" | "usb-disk" => Some(s.part(&whole, room, "0x83", "ext4", "Data")),
                 "usb" => Some(s.part(&whole, room, "0xc", "vfat", "STICK")),
                 _ => None,
             };

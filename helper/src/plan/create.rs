@@ -36,7 +36,7 @@ pub fn create(
         }
     };
     let erases = has_content(ssd) && made.as_ref().is_none_or(|made| made.new_table);
-    let mut refused_modes = modes::refused_modes(origin, ssd, None);
+    let mut refused_modes = modes::refused_modes(origin, ssd, None, facts.sharing(origin, None));
     if spec.at_next_start {
         checks::at_next_start(origin, ssd, facts)?;
         if refused_modes.is_empty() {

@@ -2,14 +2,19 @@
 //! The modes that the service offers for a disk and an SSD.
 
 use crate::facts::Device;
-use tandem_api::{Failure, Kind, Mode, ModeRefusal, RefusedMode};
+use tandem_api::{Failure, Kind, Mode, ModeRefusal, RefusedMode, Sharing};
 
 /// File systems that other systems on the same machine are likely to write to.
 pub(super) const FOREIGN: [&str; 5] = ["ntfs", "vfat", "exfat", "hfsplus", "BitLocker"];
 
 /// The modes that the service refuses. `mapped`: the mapping of the cache, if there is a cache already. Then the names
-/// that the system uses at its start lead to the mapping.
-pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> Vec<RefusedMode> {
+/// that the system uses at its start lead to the mapping. `sharing`: what beside a cache changes the disk.
+pub fn refused_modes(
+    origin: &Device,
+    ssd: &Device,
+    mapped: Option<&Device>,
+    sharing: Sharing,
+) -> Vec<RefusedMode> {
     let mut named = [Some(origin), mapped].into_iter().flatten();
     let at_start = named.clone().any(Device::used_at_start);
     let early = named.clone().any(|device| device.used_early().is_some());
@@ -27,6 +32,8 @@ pub fn refused_modes(origin: &Device, ssd: &Device, mapped: Option<&Device>) -> 
         ModeRefusal::UnlockedAtStart
     } else if early || (at_start && !assembled) {
         ModeRefusal::MountedAtStart
+    } else if sharing != Sharing::Alone {
+        ModeRefusal::Shared
     } else if ssd.block_bytes > origin.block_bytes {
         ModeRefusal::BlockSize
     } else {

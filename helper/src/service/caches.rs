@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{
-    CacheState, DeviceText, Failure, JobKind, Kind, ModuleState, ROOT_PATH, SECTOR_BYTES, Sharing,
-    SpeedTest, SsdHealth,
+    CacheState, DeviceText, Failure, JobKind, Kind, Mode, ModuleState, ROOT_PATH, SECTOR_BYTES,
+    Sharing, SpeedTest, SsdHealth,
 };
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
@@ -75,7 +75,7 @@ impl Service {
         for (uuid, record) in protected_records {
             let seen = seen(&uuid);
             let pair = current(&record.pair, &facts);
-            let record = self.not_warm_if_shared(record, &pair, &facts).await;
+            let record = self.guard_if_shared(record, &pair, &facts).await;
             if let Some(live) = seen.live.filter(|live| live.attached) {
                 self.let_grow(live, &facts).await;
                 let ssd = facts.ssd(&pair).is_some_and(|ssd| ssd.number == live.ssd);
@@ -155,22 +155,30 @@ impl Service {
     }
 
     /// What beside the cache changes its disk.
-    fn sharing(pair: &Pair, facts: &Facts) -> Sharing {
+    pub(super) fn sharing(pair: &Pair, facts: &Facts) -> Sharing {
         let disk = facts.same_hardware(&pair.origin);
         disk.map_or(Sharing::Alone, |disk| {
             facts.sharing(disk, mapped(facts, pair))
         })
     }
 
-    /// Has the next start of the cache be cold if something beside the cache changes its disk. This is recorded again after
-    /// each start.
-    async fn not_warm_if_shared(
+    /// If something beside the cache changes its disk, has the next start be cold, and ends write-back: what is on the SSD
+    /// only would be missing there, or be written over what was changed. This is recorded again after each start. For a
+    /// caller that holds `refreshing`.
+    async fn guard_if_shared(
         &self,
-        record: CacheRecord,
+        mut record: CacheRecord,
         pair: &Pair,
         facts: &Facts,
     ) -> CacheRecord {
-        if record.pair.copies_stale || Self::sharing(pair, facts) == Sharing::Alone {
+        if Self::sharing(pair, facts) == Sharing::Alone {
+            return record;
+        }
+        if record.pair.mode == Mode::Writeback || record.waits_for_kernel {
+            self.end_write_back(pair).await;
+            record = self.latest_record(&pair.uuid).await.unwrap_or(record);
+        }
+        if record.pair.copies_stale {
             return record;
         }
         let cold = self.change(&record, lifecycle::made_cold).await;
@@ -220,7 +228,7 @@ impl Service {
         };
         let refused_modes = match (origin, ssd) {
             (Some(origin), Some(ssd)) if state != CacheState::Pending => {
-                plan::refused_modes(origin, ssd, mapped(facts, pair))
+                plan::refused_modes(origin, ssd, mapped(facts, pair), Self::sharing(pair, facts))
             }
             _ => Vec::new(),
         };

@@ -5,7 +5,7 @@
 use super::Service;
 use super::execute::Reservation;
 use super::plans::{current, mapped};
-use crate::action::Action;
+use crate::action::{Action, Pair};
 use crate::auth::{self, Permission};
 use crate::dm::message::Message;
 use crate::engine::Status;
@@ -279,6 +279,22 @@ impl Service {
         Err(e)
     }
 
+    /// Leaves write-back, unless a job works on the cache or the cache does not run. For a caller that holds `refreshing`.
+    pub(super) async fn end_write_back(&self, pair: &Pair) {
+        let (uuid, devices) = (&pair.uuid, [pair.origin.clone(), pair.ssd.clone()]);
+        let live = self.engine.live_mappings().await.unwrap_or_default();
+        if !live.iter().any(|l| l.uuid == *uuid && l.attached) {
+            return;
+        }
+        let Ok(_reserved) = self.reserve(uuid, devices, true) else {
+            return;
+        };
+        tracing::warn!(uuid, "write-back ends: something else changes the disk");
+        if let Err(e) = self.change_mode(uuid, Mode::Writethrough, false).await {
+            tracing::error!(uuid, "write-back does not end: {e}");
+        }
+    }
+
     async fn tell_mode(&self, uuid: &str, mode: Mode) -> Result<(), Failure> {
         let told = self.engine.send_message(uuid, Message::Mode(mode)).await;
         told.map_err(|e| e.name("mode"))
@@ -330,7 +346,12 @@ impl Service {
         let origin = origin.ok_or_else(|| gone(&pair.origin.text))?;
         let ssd = facts.same_hardware(&pair.ssd);
         let ssd = ssd.ok_or_else(|| gone(&pair.ssd.text))?;
-        let refused = plan::refused_modes(origin, ssd, mapped(&facts, pair));
+        let refused = plan::refused_modes(
+            origin,
+            ssd,
+            mapped(&facts, pair),
+            Self::sharing(pair, &facts),
+        );
         plan::offered(mode, &refused, origin)
     }
 }
@@ -338,7 +359,6 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Pair;
     use crate::bus;
     use crate::engine::none::NoEngine;
     use crate::state::Store;

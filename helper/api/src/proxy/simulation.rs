@@ -13,7 +13,7 @@ use zbus::{OwnedObjectPath, proxy};
 )]
 pub trait Simulation {
     /// Plugs in a drive; `kind` is `disk` (rotational, one ext4 partition with files), `ssd` (empty),
-    /// or `usb` (a stick with a FAT partition). Returns the block objects, whole drive first.
+    /// `usb` (a stick with a FAT partition), or `usb-disk` (as `disk`, in a USB enclosure). Returns the block objects, whole drive first.
     fn plug(
         &self,
         kind: &str,

@@ -263,6 +263,7 @@ fn mode_refusal(reason: &str) -> &'static str {
             "the running system is on the disk, and could not start without the SSD."
         }
         Ok(ModeRefusal::NextStart) => "the mode can be changed after the next start.",
+        Ok(ModeRefusal::Shared) => "something else changes the disk: see “tandemctl status”.",
         Ok(ModeRefusal::BlockSize) => "the SSD takes larger blocks than the disk.",
         Err(_) => "not for this disk and this SSD.",
     }

@@ -12,12 +12,12 @@ pub fn sharing(sharing: Sharing) -> Option<&'static str> {
     match sharing {
         Sharing::Alone => None,
         Sharing::Filesystem => Some(
-            "The file system has further devices, so the cache starts empty each time. Remove the cache, or take the other \
+            "The file system has further devices, so the cache starts empty each time, and write-back is off. Remove the cache, or take the other \
              devices from the file system (“btrfs device remove”)",
         ),
         Sharing::Snapshots => Some(
-            "The volume has snapshots, which lack what is not yet on the hard disk, so the cache starts empty each time. \
-             Remove the cache before you merge a snapshot",
+            "The volume has snapshots, which lack what is not yet on the hard disk, so the cache starts empty each time, and \
+             write-back is off. Remove the cache before you merge a snapshot",
         ),
     }
 }

@@ -2,6 +2,7 @@
 //! Disks that an initial file system uses.
 
 use super::*;
+use tandem_api::Sharing;
 
 /// The disk is in use without its cache then, and what is on the SSD only is lost.
 #[test]
@@ -44,6 +45,6 @@ fn a_disk_that_an_initial_file_system_uses_is_refused() {
     let [_, disk, ssd] = cached.facts.devices.as_slice() else {
         panic!("three devices");
     };
-    let refused = refused_modes(ssd, ssd, Some(disk));
+    let refused = refused_modes(ssd, ssd, Some(disk), Sharing::Alone);
     assert_eq!(refused[0].reason, ModeRefusal::MountedAtStart);
 }

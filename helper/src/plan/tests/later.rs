@@ -2,6 +2,7 @@
 //! Plans for disks that are always in use: the next start of the machine puts the cache over them.
 
 use super::*;
+use tandem_api::Sharing;
 
 /// A disk that fstab mounts here by its UUID, with everything that the start of the machine needs.
 fn in_use_at(point: &str) -> Scene {
@@ -142,6 +143,6 @@ fn nothing_is_to_be_on_the_ssd_only_before_or_below_the_running_system() {
     // Also when the system runs through the cache already.
     let scene = in_use_at("/");
     let (plain, mapped) = (&scene.facts.devices[2], &scene.facts.devices[1]);
-    let refused = refused_modes(plain, plain, Some(mapped));
+    let refused = refused_modes(plain, plain, Some(mapped), Sharing::Alone);
     assert_eq!(refused[0].reason, ModeRefusal::System);
 }

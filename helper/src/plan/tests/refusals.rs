@@ -394,7 +394,7 @@ fn an_ssd_that_the_next_start_uses_is_not_erased() {
 #[test]
 fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
     type Change = (ModeRefusal, fn(&mut Scene));
-    let changes: [Change; 9] = [
+    let changes: [Change; 10] = [
         (ModeRefusal::Removable, |s| s.at("sda1").removable = true),
         (ModeRefusal::Removable, |s| s.at("sdb").removable = true),
         (ModeRefusal::OtherSystems, |s| {
@@ -409,6 +409,7 @@ fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
         (ModeRefusal::OtherSystems, |s| {
             s.at("sda1").ident.text.content = "BitLocker".into()
         }),
+        (ModeRefusal::Shared, |s| s.at("sda1").snapshots = true),
         (ModeRefusal::BlockSize, |s| s.at("sdb").block_bytes = 4096),
         (ModeRefusal::MountedAtStart, |s| {
             s.at("sda1").entries = vec![entry("/srv", "UUID=a")]

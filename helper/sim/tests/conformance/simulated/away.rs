@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The cache of a disk that can be unplugged is stopped in order when the disk is not used any more.
 
-use crate::common::{block, until};
+use super::fill;
+use crate::common::until;
 use crate::{Bench, refusal};
 use std::time::{Duration, Instant};
 use tandem_api::*;
@@ -10,28 +11,42 @@ use tandem_api::*;
 const SOON: Duration = Duration::from_secs(5);
 
 /// A warm cache over a disk in a USB enclosure.
-async fn warm() -> (Bench, CacheProxy<'static>, SimulationProxy<'static>) {
-    let mut bench = Bench::simulated().await;
-    bench.spec.origin = block("sdg1");
-    warm_on(bench).await
+struct Warm {
+    bench: Bench,
+    cache: CacheProxy<'static>,
+    levers: SimulationProxy<'static>,
+    /// Frames that it has filled.
+    full: u64,
 }
 
-async fn warm_on(bench: Bench) -> (Bench, CacheProxy<'static>, SimulationProxy<'static>) {
+async fn warm() -> Warm {
+    warm_on("usb-disk").await
+}
+
+async fn warm_on(kind: &str) -> Warm {
+    let mut bench = Bench::simulated().await;
     let levers = bench.machine.simulation().await;
-    if bench.points().await.is_empty() {
-        levers.mount(&bench.spec.origin, "/media/x").await.unwrap();
-    }
+    let plugged = levers.plug(kind, "Carry", "C1", 1 << 40).await.unwrap();
+    bench.spec.origin = plugged[1].clone();
+    levers.mount(&bench.spec.origin, "/media/x").await.unwrap();
     bench.machine.create(&bench.spec).await.unwrap();
     let cache = bench.the_cache().await;
-    cache.watch().await.unwrap();
-    levers.advance(600).await.unwrap();
-    until("a warm cache", async || is_warm(&cache).await).await;
-    (bench, cache, levers)
+    let full = fill(&cache, &levers).await;
+    Warm {
+        bench,
+        cache,
+        levers,
+        full,
+    }
 }
 
-async fn is_warm(cache: &CacheProxy<'_>) -> bool {
-    let filled = cache.latest().await.unwrap().frames_used > 0;
-    cache.state().await == Ok(CacheState::Active) && filled
+/// Waits until the cache works, and returns how many frames it has then.
+async fn frames(how: &str, cache: &CacheProxy<'_>) -> u64 {
+    until(how, async || cache.state().await == Ok(CacheState::Active)).await;
+    let before = cache.latest().await.unwrap().time_us;
+    let sample = async || cache.latest().await.unwrap();
+    until("a sample", async || sample().await.time_us != before).await;
+    sample().await.frames_used
 }
 
 async fn unmount(cache: &CacheProxy<'_>, levers: &SimulationProxy<'_>) {
@@ -47,7 +62,12 @@ async fn is_put_away(cache: &CacheProxy<'_>) -> bool {
 // promise 13: programs/conformance::simulated::away::a_disk_that_is_left_can_be_unplugged_and_comes_back_warm
 #[tokio::test]
 async fn a_disk_that_is_left_can_be_unplugged_and_comes_back_warm() {
-    let (bench, cache, levers) = warm().await;
+    let Warm {
+        bench,
+        cache,
+        levers,
+        full,
+    } = warm().await;
     let disk = &bench.spec.origin;
     let (kind, _) = refusal(cache.start().await);
     assert_eq!(kind, Kind::WrongState);
@@ -65,7 +85,7 @@ async fn a_disk_that_is_left_can_be_unplugged_and_comes_back_warm() {
             "plugged in again" => levers.replug(disk).await.unwrap(),
             _ => cache.start().await.unwrap(),
         }
-        until(how, async || is_warm(&cache).await).await;
+        assert!(frames(how, &cache).await >= full, "{how}");
         let mapped = cache.mapped().await.unwrap();
         levers.mount(&mapped, "/media/x").await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -76,25 +96,26 @@ async fn a_disk_that_is_left_can_be_unplugged_and_comes_back_warm() {
 // promise 21: programs/conformance::simulated::away::a_use_elsewhere_that_may_leave_no_trace_is_believed
 #[tokio::test]
 async fn a_use_elsewhere_that_may_leave_no_trace_is_believed() {
-    let mut bench = Bench::simulated().await;
-    let levers = bench.machine.simulation().await;
-    let stick = levers.plug("usb", "Stick", "S1", 1 << 40).await.unwrap();
-    bench.spec.origin = stick[1].clone();
-    let (bench, cache, levers) = warm_on(bench).await;
-    let full = cache.latest().await.unwrap().frames_used;
+    let Warm {
+        bench,
+        cache,
+        levers,
+        full,
+    } = warm_on("usb").await;
     unmount(&cache, &levers).await;
     until("the stop", async || is_put_away(&cache).await).await;
     levers.replug(&bench.spec.origin).await.unwrap();
-    until("the cold start", async || {
-        let used = cache.latest().await.unwrap().frames_used;
-        cache.state().await == Ok(CacheState::Active) && used < full / 2
-    })
-    .await;
+    assert!(frames("the cache", &cache).await < full / 2);
 }
 
 #[tokio::test]
 async fn a_disk_that_is_mounted_without_its_cache_gets_the_cache_again() {
-    let (bench, cache, levers) = warm().await;
+    let Warm {
+        bench,
+        cache,
+        levers,
+        ..
+    } = warm().await;
     unmount(&cache, &levers).await;
     until("the stop", async || is_put_away(&cache).await).await;
     levers.mount(&bench.spec.origin, "/media/x").await.unwrap();
@@ -108,17 +129,22 @@ async fn a_disk_that_is_mounted_without_its_cache_gets_the_cache_again() {
 
 #[tokio::test]
 async fn a_program_that_has_the_mapping_open_is_waited_for() {
-    let (_bench, cache, levers) = warm().await;
+    let Warm { cache, levers, .. } = &warm().await;
     levers.fail_next(StepKind::Unmap).await.unwrap();
-    unmount(&cache, &levers).await;
+    unmount(cache, levers).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(cache.state().await.unwrap(), CacheState::Active);
-    until("the stop", async || is_put_away(&cache).await).await;
+    until("the stop", async || is_put_away(cache).await).await;
 }
 
 #[tokio::test]
 async fn a_cache_goes_on_that_nobody_can_carry_away_or_that_is_used_again_at_once() {
-    let (bench, cache, levers) = warm().await;
+    let Warm {
+        bench,
+        cache,
+        levers,
+        ..
+    } = warm().await;
     // A check of the file system between two mounts.
     let mapped = cache.mapped().await.unwrap();
     levers.unmount(&mapped).await.unwrap();

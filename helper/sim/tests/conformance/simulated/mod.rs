@@ -20,3 +20,17 @@ mod start_names;
 mod statistics;
 mod watch;
 mod writeback;
+
+use crate::common::until;
+use tandem_api::{CacheProxy, SimulationProxy};
+
+/// Lets ten minutes pass, and returns how many frames of the cache are filled then. The cache is watched from now on.
+async fn fill(cache: &CacheProxy<'_>, levers: &SimulationProxy<'_>) -> u64 {
+    let time = async || cache.latest().await.unwrap().time_us;
+    cache.watch().await.unwrap();
+    until("a sample", async || time().await > 0).await;
+    let before = time().await;
+    levers.advance(600).await.unwrap();
+    until("ten minutes", async || time().await > before + 600_000_000).await;
+    cache.latest().await.unwrap().frames_used
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Something beside the cache changes its disk.
 
+use super::fill;
 use crate::Bench;
 use crate::common::until;
 use tandem_api::*;
@@ -12,15 +13,8 @@ async fn a_cache_of_a_volume_with_snapshots_says_so_and_starts_cold() {
     let cache = bench.the_cache().await;
     let simulation = bench.machine.simulation().await;
     let is = async |sharing: Sharing| cache.sharing().await == Ok(sharing);
-    let warm = async || {
-        cache.watch().await.unwrap();
-        cache.state().await == Ok(CacheState::Active)
-            && cache.latest().await.unwrap().frames_used > 0
-    };
     assert!(is(Sharing::Alone).await);
-    simulation.advance(600).await.unwrap();
-    until("a warm cache", warm).await;
-    let before = cache.latest().await.unwrap().frames_used;
+    let before = fill(&cache, &simulation).await;
     let disk = &bench.spec.origin;
     simulation.set_snapshots(disk, true).await.unwrap();
     until("the word", async || is(Sharing::Snapshots).await).await;
@@ -32,4 +26,35 @@ async fn a_cache_of_a_volume_with_snapshots_says_so_and_starts_cold() {
     .await;
     simulation.set_snapshots(disk, false).await.unwrap();
     until("the end", async || is(Sharing::Alone).await).await;
+}
+
+// promise 1: programs/conformance::simulated::sharing::write_back_ends_when_something_else_changes_the_disk
+#[tokio::test]
+async fn write_back_ends_when_something_else_changes_the_disk() {
+    let bench = Bench::simulated().await;
+    let cache = bench.dirty().await;
+    let levers = bench.machine.simulation().await;
+    let disk = &bench.spec.origin;
+    assert_eq!(cache.mode().await.unwrap(), Mode::Writeback);
+    levers.set_snapshots(disk, true).await.unwrap();
+    until("the other mode", async || {
+        cache.mode().await == Ok(Mode::Writethrough)
+    })
+    .await;
+    let refused = Failure::from(cache.set_mode(Mode::Writeback).await.unwrap_err());
+    assert_eq!(
+        (refused.kind, refused.name.as_str()),
+        (Kind::ModeRefused, ModeRefusal::Shared.as_str())
+    );
+    until("nothing on the SSD only", async || {
+        cache.may_be_unwritten().await == Ok(false)
+    })
+    .await;
+    levers.set_snapshots(disk, false).await.unwrap();
+    until("the end", async || {
+        cache.refused_modes().await.unwrap().is_empty()
+    })
+    .await;
+    cache.set_mode(Mode::Writeback).await.unwrap();
+    bench.nothing_lost().await;
 }
