@@ -35,7 +35,17 @@ pub fn found_words(found: &FoundCache) -> [String; 2] {
         (true, false) => gettext("May hold changes for {disk} that are not on it."),
         (false, _) => gettext("The cache of {disk}. Everything is on that disk."),
     };
-    let words = fill(&sentence, &[("disk", &disk_of(found))]);
+    let mut words = fill(&sentence, &[("disk", &disk_of(found))]);
+    if found.may_be_unwritten {
+        let how = fill(
+            // Translators: the words behind the colon are typed in a terminal
+            &gettext(
+                "To see how much, without changing anything: sudo tandemctl rescue show /dev/{name}",
+            ),
+            &[("name", &found.ssd.name)],
+        );
+        words = format!("{words}\n{how}");
+    }
     [titled(&found.ssd), words]
 }
 
@@ -146,14 +156,15 @@ mod tests {
         let words = |found: &FoundCache| found_words(found)[1].clone();
         assert_eq!(
             words(&found),
-            "May hold changes for WDC that are not on it."
+            "May hold changes for WDC that are not on it.\n\
+             To see how much, without changing anything: sudo tandemctl rescue show /dev/sdx"
         );
         assert!(take_over_words(&found).body.contains("only if the disk"));
         assert!(discard_found_words(&found).body.contains("will be lost"));
         found.disk = DeviceText::none();
         assert!(words(&found).contains("Connect that disk"));
         found.may_be_unwritten = false;
-        assert!(words(&found).contains("Everything is on that disk"));
+        assert!(words(&found).ends_with("Everything is on that disk."));
     }
 
     #[test]

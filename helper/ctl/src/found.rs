@@ -18,6 +18,12 @@ pub async fn show(connection: &Connection, json: bool) -> Result<(), Ending> {
     }
     for cache in &found {
         say(sentence(cache));
+        if cache.may_be_unwritten {
+            let node = &cache.ssd.name;
+            say(format_args!(
+                "  To see how much, without changing anything: sudo tandemctl rescue show /dev/{node}."
+            ));
+        }
         if cache.disk.is_none() {
             say("  Connect that disk, or save the data with “tandemctl rescue write-back”.");
         } else {

@@ -172,10 +172,13 @@ impl Service {
         let known = self.known_caches();
         let all = find(&facts, &known);
         let found = again(&all, shown)?;
-        let twins = all.iter().filter(|f| f.carried.uuid == shown.uuid).count();
-        if twins > 1 {
+        let twin = |f: &&Found<'_>| {
+            f.carried.uuid == shown.uuid && f.ssd.object() != shown.ssd.object.as_str()
+        };
+        if let Some(twin) = all.iter().find(twin) {
             // Only one of them has the newest data.
-            return Err(Failure::new(Kind::Indistinguishable).device(&shown.ssd));
+            let refused = Failure::new(Kind::Indistinguishable).device(&shown.ssd);
+            return Err(refused.name(&twin.ssd.ident.text.name));
         }
         let disk = found
             .disk

@@ -133,3 +133,31 @@ async fn a_disk_that_is_not_sure_is_confirmed_by_the_user_and_gets_what_it_lacks
     .await;
     bench.nothing_lost().await;
 }
+
+// promise 22: programs/conformance::simulated::found::of_two_ssds_with_one_cache_none_is_taken_over
+#[tokio::test]
+async fn of_two_ssds_with_one_cache_none_is_taken_over() {
+    let bench = Bench::simulated().await;
+    let levers = bench.machine.simulation().await;
+    let manager = bench.machine.manager().await;
+    for serial in ["D1", "D2"] {
+        let disk = &bench.spec.origin;
+        levers.plug_cache(disk, "Dart", serial, 0).await.unwrap();
+    }
+    let found = async || manager.found_caches().await.unwrap();
+    until("both", async || found().await.len() == 2).await;
+    let both = found().await;
+    for (one, other) in [(&both[0], &both[1]), (&both[1], &both[0])] {
+        let refused = manager.take_over(&one.ssd.object).await.unwrap_err();
+        let refused = Failure::from(refused);
+        assert_eq!(refused.kind, Kind::Indistinguishable);
+        assert_eq!(
+            (&refused.device, &refused.name),
+            (&one.ssd, &other.ssd.name)
+        );
+    }
+    assert!(bench.machine.caches().await.is_empty());
+    levers.unplug(&both[1].ssd.object).await.unwrap();
+    until("one", async || found().await.len() == 1).await;
+    manager.take_over(&both[0].ssd.object).await.unwrap();
+}
