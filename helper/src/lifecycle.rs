@@ -280,6 +280,8 @@ pub fn next(record: &CacheRecord, now: &Situation) -> Step {
     match now.link {
         Link::None => next_without_mapping(record, now),
         Link::LeadsNowhere if now.disk != Disk::Absent => Step::UnmapAndHold,
+        // No program may use the disk while the programs above the mapping still have it open.
+        Link::LeadsNowhereInUse if lacks_data(record) && is_free(now) => Step::Hold,
         Link::LeadsNowhere | Link::LeadsNowhereInUse => Step::Wait(Reason::DiskMissing),
         Link::PassesThrough => Step::Wait(Reason::PassesThrough),
         _ if record.origin_diverged || now.job == Job::Creates => Step::Wait(Reason::Works),
@@ -291,13 +293,25 @@ pub fn next(record: &CacheRecord, now: &Situation) -> Step {
     }
 }
 
-fn next_without_mapping(record: &CacheRecord, now: &Situation) -> Step {
-    let access = match now.disk {
+fn access(now: &Situation) -> Access {
+    match now.disk {
         Disk::Similar(access) | Disk::Recorded(access) => access,
         Disk::Absent => Access::NotWritable,
-    };
+    }
+}
+
+fn is_free(now: &Situation) -> bool {
+    access(now) == Access::Free
+}
+
+/// The newest data may be on the SSD only, and still fits the disk.
+fn lacks_data(record: &CacheRecord) -> bool {
+    record.may_be_dirty && !record.origin_diverged
+}
+
+fn next_without_mapping(record: &CacheRecord, now: &Situation) -> Step {
     let obstacle = obstacle(record, now);
-    if record.may_be_dirty && !record.origin_diverged && access == Access::Free {
+    if lacks_data(record) && is_free(now) {
         return Step::Hold;
     }
     match (obstacle, now.disk) {
@@ -313,7 +327,7 @@ fn next_without_mapping(record: &CacheRecord, now: &Situation) -> Step {
         (.., Attempt::Failed) => Step::Wait(Reason::NotAssembled),
         (.., Attempt::PutAway) => Step::Wait(Reason::DiskPutAway),
         // The attempt replaces the hold, so it needs one. An unmounted disk is moved to the cache by the service.
-        _ if record.may_be_dirty && access != Access::Held => Step::Wait(Reason::DiskInUse),
+        _ if record.may_be_dirty && access(now) != Access::Held => Step::Wait(Reason::DiskInUse),
         _ => Step::Assemble,
     }
 }

@@ -2,7 +2,7 @@
 //! Simulated disks that a mapping keeps from every program, because their newest data is on an SSD only.
 
 use super::failed;
-use super::world::{Block, Scene};
+use super::world::{Block, Map, Scene, number};
 use tandem_api::{Failure, Kind};
 use tandem_helper::action::Pair;
 
@@ -28,7 +28,8 @@ impl Scene {
 
     /// Holds the disk, or the device that may be the disk, until the cache is mapped.
     pub fn hold(&mut self, pair: &Pair) -> Result<(), Failure> {
-        if self.maps.contains_key(&pair.uuid) {
+        let leads = |map: &Map| self.blocks.values().any(|b| number(b) == map.origin);
+        if self.maps.get(&pair.uuid).is_some_and(leads) {
             return Ok(());
         }
         let facts = self.facts();

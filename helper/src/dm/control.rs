@@ -51,6 +51,21 @@ pub struct Control {
     dm: DM,
 }
 
+/// Whether the kernel has a block device with this number.
+fn is_there(number: &str) -> bool {
+    Path::new(NUMBERS).join(number).exists()
+}
+
+/// The lines of a table that passes everything to these disks, one behind the other, from this sector on.
+fn lines_of(disks: &[Linear], mut start: u64) -> Vec<(u64, u64, String, String)> {
+    let line = |disk: &Linear| {
+        let line = (start, disk.sectors, LINEAR.to_owned(), disk.to_string());
+        start = start.saturating_add(disk.sectors);
+        line
+    };
+    disks.iter().map(line).collect()
+}
+
 impl Control {
     /// Opens the control device.
     ///
@@ -229,9 +244,7 @@ impl Control {
     pub fn mapping(&self, pair: &Pair) -> DmResult<Mapping> {
         if let Some((_, table)) = self.waiting(pair)? {
             let mut disks = table.devices.iter();
-            let there = disks
-                .next()
-                .is_some_and(|disk| Path::new(NUMBERS).join(disk).exists());
+            let there = disks.next().is_some_and(|disk| is_there(disk));
             return Ok(Mapping::waiting(table, there));
         }
         let entries = self.entries()?;
@@ -271,14 +284,7 @@ impl Control {
 
     /// Loads a table that passes everything to these disks, one behind the other.
     fn load_disks(&self, uuid: &str, disks: &[Linear]) -> DmResult<()> {
-        let mut start: u64 = 0;
-        let line = |disk: &Linear| {
-            let line = (start, disk.sectors, LINEAR.to_owned(), disk.to_string());
-            start = start.saturating_add(disk.sectors);
-            line
-        };
-        let lines: Vec<_> = disks.iter().map(line).collect();
-        self.load(uuid, &lines)
+        self.load(uuid, &lines_of(disks, 0))
     }
 
     /// Makes a mapping pass everything to `device`, if the mapping exists. In one call the kernel suspends the

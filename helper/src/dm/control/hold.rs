@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Holds disks, so that no program uses them until their cache is mapped.
 
-use super::{Control, DmResult, other};
+use super::{Control, DmResult, is_there, lines_of, other};
 use crate::action::Pair;
 use crate::dm::mapping::Mapping;
 use crate::dm::table::Linear;
@@ -31,6 +31,8 @@ impl Control {
     /// `needed`: so many disks, counted from the first, have to be held. The others are copies of the first disk; a
     /// failure to hold one of them is no error.
     ///
+    /// Where the mapping is in force and its disk is gone, the disks are held beside it.
+    ///
     /// If another process is about to put in force a table over one of the disks, that table keeps the disk as well,
     /// and stays.
     ///
@@ -38,7 +40,13 @@ impl Control {
     /// `EBUSY` if a program already uses a needed disk. An error also if the mapping passes everything to its disk.
     pub fn hold(&self, pair: &Pair, disks: &[Linear], needed: usize) -> DmResult<()> {
         let held = match self.mapping(pair)? {
-            Mapping::Works { .. } => return Ok(()),
+            Mapping::Works { origin, .. } if is_there(&origin) => return Ok(()),
+            // Its disk is back as another device.
+            Mapping::Works { .. } => {
+                return hold_each(disks, needed, &[], |disks| {
+                    self.load(&pair.uuid, &beside(disks))
+                });
+            }
             Mapping::PassesThrough(_) => return Err(other("hold", "the mapping passes through")),
             Mapping::Starting(number) | Mapping::Halted { origin: number, .. } => {
                 return match disks.iter().any(|disk| disk.device == number) {
@@ -79,6 +87,15 @@ impl Control {
         }
         Ok(())
     }
+}
+
+/// A table that keeps these disks from every program while a mapping is in use whose own disk is gone. The table waits
+/// beside the one in force. If a program put it in force, each request above would fail as before.
+pub(super) fn beside(disks: &[Linear]) -> Vec<(u64, u64, String, String)> {
+    let dead = disks.first().map_or(0, |disk| disk.sectors);
+    let mut lines = vec![(0, dead, "error".to_owned(), String::new())];
+    lines.extend(lines_of(disks, dead));
+    lines
 }
 
 /// Holds as many of the disks as possible, by loading a table of them. `held`: numbers of the disks that are held

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tables that are loaded in place of the kernel.
 
-use super::hold::hold_each;
+use super::hold::{beside, hold_each};
 use super::map::load_checked;
 use super::*;
 use std::cell::RefCell;
@@ -127,4 +127,22 @@ fn a_module_without_limits_gets_every_other_word_of_the_table() {
         Err(refused(Errno::BUSY))
     };
     assert!(load_known(&table, busy).is_err() && *tried.borrow() == 1);
+}
+
+// promise 32: programs/tandem_helper::dm::control::tests::a_hold_beside_a_dead_mapping_serves_no_request
+#[test]
+fn a_hold_beside_a_dead_mapping_serves_no_request() {
+    let lines = beside(&[disk("8:49"), disk("8:65")]);
+    let text: Vec<_> = lines
+        .iter()
+        .map(|(start, sectors, target, words)| format!("{start} {sectors} {target} {words}"))
+        .collect();
+    assert_eq!(
+        text,
+        ["0 8 error ", "8 8 linear 8:49 0", "16 8 linear 8:65 0"]
+    );
+    let words = lines
+        .iter()
+        .map(|(.., target, words)| (target.as_str(), words.as_str()));
+    assert_eq!(Table::of(words).devices, ["8:49", "8:65"]);
 }

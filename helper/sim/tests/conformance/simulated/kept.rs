@@ -106,10 +106,9 @@ async fn a_disk_used_beside_its_mapping_is_not_overwritten() {
     let bench = Bench::simulated().await;
     let cache = bench.dirty().await;
     let simulation = bench.machine.simulation().await;
-    // The disk is back as another device: the mapping leads to the old device, and does not keep programs from the
-    // disk.
     simulation.replug(&bench.spec.origin).await.unwrap();
     reason(&cache, "disk-missing").await;
+    // A program that takes no notice of the hold, as on another computer.
     simulation.mount(&bench.spec.origin, "/mnt").await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     simulation.restart().await.unwrap();
@@ -187,6 +186,22 @@ async fn a_cache_whose_removal_did_not_come_to_its_end_does_not_start_again() {
     simulation.replug(&bench.spec.ssd).await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_ne!(cache.state().await.unwrap(), CacheState::Active);
+}
+
+// promise 32: programs/conformance::simulated::kept::a_disk_that_comes_back_under_a_mapping_in_use_is_held
+#[tokio::test]
+async fn a_disk_that_comes_back_under_a_mapping_in_use_is_held() {
+    let bench = Bench::simulated().await;
+    let cache = bench.dirty().await;
+    let simulation = bench.machine.simulation().await;
+    // The mounted mapping leads to the device that is gone, and keeps no program from the new one.
+    simulation.replug(&bench.spec.origin).await.unwrap();
+    reason(&cache, "disk-missing").await;
+    until("the hold of the new device", async || {
+        simulation.held(&bench.spec.origin).await.unwrap()
+    })
+    .await;
+    assert_eq!(simulation.lost_bytes().await.unwrap(), 0);
 }
 
 #[tokio::test]
