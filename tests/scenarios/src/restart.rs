@@ -2,6 +2,7 @@
 //! The machine is switched off and on again: cleanly and without warning, with and without its SSD. fstab mounts the
 //! disk by its UUID at every start and without `nofail`, so that a start that cannot mount the disk stops.
 
+mod emergency;
 mod killed;
 mod late;
 pub mod ports;
@@ -38,7 +39,7 @@ exit 1"#;
 type Test = fn(&mut KeptMachine, &Bench) -> Result<()>;
 
 /// The layer's tests. Each test starts from the disks in the state that the test before it has left.
-const CASES: [(&str, Test); 9] = [
+const CASES: [(&str, Test); 10] = [
     // promise 13: vm-restart/a restart in write-through comes back warm
     (
         "a restart in write-through comes back warm",
@@ -51,6 +52,11 @@ const CASES: [(&str, Test); 9] = [
     (
         "a cut in write-back keeps what was flushed",
         KeptMachine::cut,
+    ),
+    // promise 32: vm-restart/a start in emergency mode keeps the disk from its tools
+    (
+        "a start in emergency mode keeps the disk from its tools",
+        KeptMachine::in_emergency,
     ),
     (
         "a shutdown that writes everything back leaves a disk that needs no SSD",
@@ -80,7 +86,7 @@ const CASES: [(&str, Test); 9] = [
 /// How often all files are read, at most, until the SSD has all of them.
 const FILLING: usize = 5;
 /// How many of the tests run without `--all`.
-const ORDINARY: usize = 4;
+const ORDINARY: usize = 5;
 
 /// Runs the layer. For one case it also runs the tests before that case.
 pub fn run(bench: &mut Bench) -> Result<()> {
