@@ -56,6 +56,7 @@ pub fn of(set: &str) -> Option<Vec<Case>> {
             writeback::TIMED,
             starts::TIMED,
             frozen::CASES,
+            sameness::TIMED,
         ])),
         "memory" => Some(cases(&[memory::CASES])),
         "pulled" => Some(cases(&[pulled::CASES])),

@@ -195,7 +195,7 @@ fn stride(content: &mut [u8], step: usize, cycle: u32) -> &[u8] {
 }
 
 /// What the cache takes for an XFS with a log of sixteen strides, of which ten are of the round before the last.
-fn xfs(content: &mut [u8]) {
+pub(super) fn xfs(content: &mut [u8]) {
     let sb = &mut content[..4096];
     sb[..4].copy_from_slice(b"XFSB");
     sb[4..8].copy_from_slice(&4096_u32.to_be_bytes());
