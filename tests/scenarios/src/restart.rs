@@ -83,6 +83,9 @@ const CASES: [(&str, Test); 10] = [
         KeptMachine::without_module,
     ),
 ];
+/// Frames of the files, of 3,152, that may have left the SSD; sectors of a frame.
+const FEW: u64 = 16;
+const FRAME: u64 = 32;
 /// How often all files are read, at most, until the SSD has all of them.
 const FILLING: usize = 5;
 /// How many of the tests run without `--all`.
@@ -168,8 +171,9 @@ impl KeptMachine {
         ));
         // 49.25 MiB of files.
         ensure!(hits >= 100_000, "only {hits} sectors came from the SSD");
+        // What shutdown and start themselves write may take the places of a few frames.
         ensure!(
-            fills == 0 && read == 0,
+            fills <= FEW && read <= FEW * FRAME,
             "{fills} fills, {read} sectors from the disk"
         );
         Ok(())

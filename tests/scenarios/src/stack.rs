@@ -100,6 +100,10 @@ const AWAY: &str = "systemctl stop desktop";
 const BACK: &str = r#"systemctl start desktop
 until [ "$(loginctl show-user anna --property State --value)" = active ]; do sleep 0.1; done"#;
 
+/// Makes a script part of that person's session at the machine, as a program of the desktop is.
+const AT_DESKTOP: &str = "session=$(loginctl show-user anna --property Display --value) && \
+    echo $$ >/sys/fs/cgroup/user.slice/user-$(id -u anna).slice/session-$session.scope/cgroup.procs && ";
+
 /// The file systems, in the order of [`SSDS`].
 const NAMES: [&str; 3] = ["photos", "songs", "safe"];
 
@@ -473,14 +477,15 @@ impl Stack {
     fn unmount_as_user(&mut self, bench: &Bench, prefix: &str) -> Result<String> {
         let source = self.sh("findmnt --noheadings --output SOURCE /media/anna/photos")?;
         ensure!(source.starts_with(prefix), "mounted from {source}");
-        for (before, user, may) in [
-            ("true", "nobody", false),
-            (AWAY, "anna", false),
-            (BACK, "anna", true),
+        for (before, place, user, may) in [
+            ("true", "", "nobody", false),
+            ("true", "", "anna", false),
+            (AWAY, "", "anna", false),
+            (BACK, AT_DESKTOP, "anna", true),
         ] {
             self.sh(before)?;
             let line = format!(
-                "runuser -u {user} -- udisksctl unmount --no-user-interaction --block-device {source}"
+                "{place}runuser -u {user} -- udisksctl unmount --no-user-interaction --block-device {source}"
             );
             let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
             bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A start in emergency mode, as a person begins it to repair a file system: nothing of systemd's usual start runs.
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use crate::kept::KeptMachine;
 use tandem_guest::guest::SHORT;
@@ -10,16 +10,17 @@ use tandem_harness::layer::Bench;
 
 /// Word on the kernel's command line.
 const EMERGENCY: &str = "systemd.unit=emergency.target";
-/// Has the agent run beside the emergency shell.
+/// Has the agent run in emergency mode, and a program that waits in the place of the shell, which asks for a person.
 const AGENT: &str = r#"
-mkdir -p /etc/systemd/system/agent@.service.d /etc/systemd/system/emergency.target.wants
-printf '[Unit]\nDefaultDependencies=no\n' >/etc/systemd/system/agent@.service.d/emergency.conf
-ln -sf ../agent@.service /etc/systemd/system/emergency.target.wants/agent@agent0.service
-ln -sf ../agent@.service /etc/systemd/system/emergency.target.wants/agent@agent1.service
+cd /etc/systemd/system
+mkdir -p agent@.service.d emergency.service.d emergency.target.wants
+printf '[Service]\nExecStartPre=\nExecStart=\nExecStart=sleep 100000\nStandardInput=null\n' >emergency.service.d/open.conf
+printf '[Unit]\nDefaultDependencies=no\n' >agent@.service.d/emergency.conf
+ln -sf ../agent@.service emergency.target.wants/agent@agent0.service
+ln -sf ../agent@.service emergency.target.wants/agent@agent1.service
 sync"#;
 /// Takes that back.
-const NO_AGENT: &str =
-    "rm -r /etc/systemd/system/agent@.service.d /etc/systemd/system/emergency.target.wants && sync";
+const NO_AGENT: &str = "cd /etc/systemd/system && rm -r agent@.service.d emergency.service.d emergency.target.wants && sync";
 
 impl KeptMachine {
     /// Data is on the SSD only. The tools of a repair must not get at the plain disk.
@@ -35,7 +36,10 @@ impl KeptMachine {
         let disk = self.vm()?.device(serial)?;
         let told = self.sh("systemctl is-active emergency.target; dmsetup table; lsblk --noheadings --output NAME,MOUNTPOINT")?;
         bench.note(&told);
-        ensure!(told.starts_with("active"), "no emergency mode: {told}");
+        if !told.starts_with("active") {
+            let why = self.sh("cat /proc/cmdline; journalctl -b --no-pager | grep -i emergency")?;
+            bail!("no emergency mode: {told}\n{why}");
+        }
         for tried in ["mount /dev/DISK1 /mnt", "e2fsck -fy /dev/DISK1"] {
             let line = tried.replace("DISK", &disk);
             let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
