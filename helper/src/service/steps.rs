@@ -191,7 +191,10 @@ impl Service {
                 _ => this.assemble_now(&pair, disk.as_ref()).await,
             };
             if let Err(e) = &assembled {
-                tracing::error!(uuid = pair.uuid, ?step, "failed: {e}");
+                match step {
+                    Step::PutAway => tracing::error!(uuid = pair.uuid, "cannot put it away: {e}"),
+                    _ => tracing::error!(uuid = pair.uuid, ?step, "cannot assemble: {e}"),
+                }
                 match e.kind {
                     // The mapping is as before.
                     _ if step == Step::PutAway => {}
