@@ -44,12 +44,15 @@ fn read(objects: &ManagedObjects) -> Result<Facts, Failure> {
         .filter_map(|path| device(objects, path, &known, &mounts, &swaps, &entries))
         .collect();
     if boot::assembles() {
+        let name = |device: &Device| device.ident.text.name.clone();
+        let unlocked = devices.iter().filter(|d| d.unlocked_at_start());
+        let unlocked: BTreeSet<_> = unlocked.map(name).collect();
         for device in &mut devices {
             // The start of the machine finds a device by its record. If the start has to unlock a disk and the disk is
-            // missing, it waits in vain for the content of the disk.
+            // missing, it waits in vain for the content of the disk. What is on an unlocked disk is there afterwards only.
             let found = facts::recorded(&known, |d| &d.ident, &device.ident);
             device.found_at_start = found.is_some_and(|found| found.number == device.number)
-                && !device.unlocked_at_start();
+                && !lies_on(&device.ident.text.name, DEPTH, &slaves, &unlocked);
         }
     }
     let initramfs = initramfs::can_assemble();
@@ -160,6 +163,18 @@ fn device(
         drive: drive_path.map(|p| p.to_string()),
         ident,
     })
+}
+
+/// Whether this device, or a device below it, is one of these.
+fn lies_on(
+    name: &str,
+    depth: u32,
+    slaves: &dyn Fn(&str) -> Vec<String>,
+    those: &BTreeSet<String>,
+) -> bool {
+    let below = || slaves(name).into_iter();
+    let is_on = |name: String| lies_on(&name, depth - 1, slaves, those);
+    those.contains(name) || (depth > 0 && below().any(is_on))
 }
 
 /// Object path of the drive that a block device is on.
@@ -358,6 +373,31 @@ mod tests {
         assert_eq!(shown.label, "\u{fffd}]0;x\u{fffd}Photos\u{fffd}");
         assert_eq!(shown.model, "Barge\u{fffd}2J");
         assert_eq!(shown.serial, "A\u{fffd}B");
+    }
+
+    #[test]
+    fn what_is_on_an_unlocked_disk_is_there_after_it() {
+        let slaves = |name: &str| -> Vec<String> {
+            let slaves: &[&str] = match name {
+                "lvm-on-luks" => &["luks"],
+                "luks" => &["sda2"],
+                "array" => &["sda1", "sdb1"],
+                "endless" => &["endless"],
+                _ => &[],
+            };
+            slaves.iter().map(|&name| name.to_owned()).collect()
+        };
+        let unlocked = BTreeSet::from(["sda2".to_owned()]);
+        for (name, expected) in [
+            ("sda2", true),
+            ("luks", true),
+            ("lvm-on-luks", true),
+            ("sda1", false),
+            ("array", false),
+            ("endless", false),
+        ] {
+            assert_eq!(lies_on(name, DEPTH, &slaves, &unlocked), expected, "{name}");
+        }
     }
 
     #[test]
