@@ -226,14 +226,13 @@ static const struct td_mark *mark_of(const struct td_engine *e, u64 quarter)
 	return region < l->nr_marks ? &l->marks[region] : NULL;
 }
 
-/* P2: no write is in flight, nor a flush that covers cleanings. */
+/* P2: no write is in flight. */
 static bool is_quiet(const struct td_engine *e, u64 quarter)
 {
 	const struct td_ledger *l = &e->ledger;
 	const struct td_mark *m = mark_of(e, quarter);
 
-	return !l->cleanings && !l->cleanings_written && !l->flush_on &&
-	       (!m || !m->inflight);
+	return !l->cleanings && !l->cleanings_written && (!m || !m->inflight);
 }
 
 /* P2: the disk was flushed since the load, and behind the last write to the region. */

@@ -131,7 +131,9 @@ impl Site {
             // FUA breaks nothing.
             Site::Head => &[Left, Early, NoPreflush],
             Site::Anew => &[Left],
-            Site::Marks | Site::Note | Site::Write => &[Left, Early, NoFua],
+            Site::Marks | Site::Write => &[Left, Early, NoFua],
+            // A start that finds no note believes nothing.
+            Site::Note => &[Early, NoFua],
             _ => &[Left, Early],
         }
     }
