@@ -108,7 +108,7 @@ void td_watch_leave(struct td_engine *e, const struct td_req *r);
 void td_watch_want(struct td_engine *e);
 bool td_notes_next(struct td_engine *e, struct td_work *w);
 void td_notes_done(struct td_engine *e, struct td_list *woken);
-/* The disk was flushed. */
+/* A flush of the disk has ended; if not @ok, the disk may lack what it covered. */
 void td_watch_flushed(struct td_engine *e, bool ok, struct td_list *woken);
 /* Wake the requests that wait for a note or a flush; all of them if the SSD has failed. */
 void td_watch_wake(struct td_engine *e, struct td_list *woken);

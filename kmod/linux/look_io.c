@@ -12,21 +12,48 @@
 
 #define QUARTER_BYTES	(TD_QUARTER_SECTORS << SECTOR_SHIFT)
 
-/* Read quarter @quarter of the disk into @to. */
+/* A read of a quarter of the disk, on the stack of the thread that waits for it. */
+struct disk_read {
+	struct bio bio;
+	struct bio_vec vec;
+	struct completion done;
+};
+
+static void read_endio(struct bio *bio)
+{
+	struct disk_read *read = container_of(bio, struct disk_read, bio);
+
+	complete(&read->done);
+}
+
+/* Begin to read quarter @quarter of the disk into @to. */
+static void begin_read(struct tandem *t, struct disk_read *read, u64 quarter, void *to)
+{
+	struct bio *bio = &read->bio;
+
+	init_completion(&read->done);
+	bio_init(bio, t->origin->bdev, &read->vec, 1,
+		 REQ_OP_READ | REQ_META | REQ_FAILFAST_DEV);
+	bio->bi_iter.bi_sector = quarter << TD_QUARTER_SHIFT;
+	__bio_add_page(bio, virt_to_page(to), QUARTER_BYTES, offset_in_page(to));
+	bio->bi_end_io = read_endio;
+	submit_bio(bio);
+}
+
+/* False: the disk cannot read the quarter. */
+static bool end_read(struct disk_read *read)
+{
+	wait_for_completion_io(&read->done);
+	bio_uninit(&read->bio);
+	return !read->bio.bi_status;
+}
+
 static bool read_quarter(struct tandem *t, u64 quarter, void *to)
 {
-	struct bio_vec vec;
-	struct bio bio;
-	bool ok;
+	struct disk_read read;
 
-	bio_init(&bio, t->origin->bdev, &vec, 1,
-		 REQ_OP_READ | REQ_META | REQ_FAILFAST_DEV);
-	bio.bi_iter.bi_sector = quarter << TD_QUARTER_SHIFT;
-	__bio_add_page(&bio, virt_to_page(to), QUARTER_BYTES,
-		       offset_in_page(to));
-	ok = !submit_bio_wait(&bio);
-	bio_uninit(&bio);
-	return ok;
+	begin_read(t, &read, quarter, to);
+	return end_read(&read);
 }
 
 static void look_at_homes(struct tandem *t)
@@ -35,6 +62,7 @@ static void look_at_homes(struct tandem *t)
 	u8 *first = t->look_buffer;
 	u8 *btrfs = first + QUARTER_BYTES;
 	struct td_places places;
+	struct disk_read reads[2];
 	unsigned long flags;
 	bool looks;
 
@@ -43,10 +71,14 @@ static void look_at_homes(struct tandem *t)
 	tandem_unlock(t, flags);
 	if (!looks)
 		return;
-	if (!read_quarter(t, TD_HOME_FIRST, first))
-		first = NULL;
-	if (quarters <= TD_HOME_BTRFS || !read_quarter(t, TD_HOME_BTRFS, btrfs))
+	/* Both at once: a stop waits for them. */
+	begin_read(t, &reads[0], TD_HOME_FIRST, first);
+	if (quarters > TD_HOME_BTRFS)
+		begin_read(t, &reads[1], TD_HOME_BTRFS, btrfs);
+	if (quarters <= TD_HOME_BTRFS || !end_read(&reads[1]))
 		btrfs = NULL;
+	if (!end_read(&reads[0]))
+		first = NULL;
 	td_places_find(&places, first, btrfs, quarters);
 	flags = tandem_lock(t);
 	td_look_end(&t->engine, &places);
