@@ -62,7 +62,7 @@ static void look_at_homes(struct tandem *t)
 	u8 *first = t->look_buffer;
 	u8 *btrfs = first + QUARTER_BYTES;
 	struct td_places places;
-	struct disk_read reads[2];
+	struct disk_read first_read, btrfs_read;
 	unsigned long flags;
 	bool looks;
 
@@ -72,12 +72,12 @@ static void look_at_homes(struct tandem *t)
 	if (!looks)
 		return;
 	/* Both at once: a stop waits for them. */
-	begin_read(t, &reads[0], TD_HOME_FIRST, first);
+	begin_read(t, &first_read, TD_HOME_FIRST, first);
 	if (quarters > TD_HOME_BTRFS)
-		begin_read(t, &reads[1], TD_HOME_BTRFS, btrfs);
-	if (quarters <= TD_HOME_BTRFS || !end_read(&reads[1]))
+		begin_read(t, &btrfs_read, TD_HOME_BTRFS, btrfs);
+	if (quarters <= TD_HOME_BTRFS || !end_read(&btrfs_read))
 		btrfs = NULL;
-	if (!end_read(&reads[0]))
+	if (!end_read(&first_read))
 		first = NULL;
 	td_places_find(&places, first, btrfs, quarters);
 	flags = tandem_lock(t);
