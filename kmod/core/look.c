@@ -245,6 +245,18 @@ static bool is_settled(const struct td_engine *e, u64 quarter)
 	       (!m || (s32)((u32)l->flush_done - m->flush) >= 0);
 }
 
+/* P2. If only a flush is missing for that, the flush is wanted. */
+static bool may_read(struct td_engine *e, u64 quarter)
+{
+	if (!is_quiet(e, quarter))
+		return false;
+	if (is_settled(e, quarter))
+		return true;
+	if (e->ledger.disk_unflushed)
+		td_flush_want(e);
+	return false;
+}
+
 bool td_look_begin(struct td_engine *e)
 {
 	struct td_watch *w = &e->watch;
@@ -288,17 +300,6 @@ bool td_look_end(struct td_engine *e, const struct td_places *p)
 	return true;
 }
 
-static u32 be32_at(const u8 *p)
-{
-	return (u32)p[0] << 24 | (u32)p[1] << 16 | (u32)p[2] << 8 | p[3];
-}
-
-/* Of the log's sector that begins at @p; a record's header has a name in front. */
-static u32 cycle_of(const u8 *p)
-{
-	return be32_at(p) == 0xfeedbabe ? be32_at(p + 4) : be32_at(p);
-}
-
 /* The step to read next. */
 static u32 search_step(const struct td_watch *w)
 {
@@ -316,15 +317,8 @@ bool td_search_begin(struct td_engine *e, u64 *quarter)
 	if (!wants_head(w) || w->look)
 		return false;
 	*quarter = stride_of(&w->places, search_step(w));
-	if (!is_quiet(e, *quarter))
-		return false;
-	if (!is_settled(e, *quarter)) {
-		if (e->ledger.disk_unflushed)
-			td_flush_want(e);
-		return false;
-	}
-	w->search.on = true;
-	return true;
+	w->search.on = may_read(e, *quarter);
+	return w->search.on;
 }
 
 void td_search_end(struct td_engine *e, const u8 *data)
@@ -339,7 +333,7 @@ void td_search_end(struct td_engine *e, const u8 *data)
 	k->failed = !data;
 	if (!data)
 		return;
-	cycle = cycle_of(data);
+	cycle = td_places_cycle(data);
 	if (!k->last) {
 		k->last = true;
 		k->cycle = cycle;
@@ -362,7 +356,6 @@ void td_search_end(struct td_engine *e, const u8 *data)
 
 bool td_learn_begin(struct td_engine *e, u64 *quarter)
 {
-	const struct td_ledger *l = &e->ledger;
 	struct td_watch *w = &e->watch;
 
 	if (lacks_strides(w))
@@ -371,13 +364,8 @@ bool td_learn_begin(struct td_engine *e, u64 *quarter)
 		struct td_trace *t = &w->trace[i];
 
 		if (t->known || t->settling || t->writer || t->learning ||
-		    t->unreadable || !is_quiet(e, t->sums.quarter))
+		    t->unreadable || !may_read(e, t->sums.quarter))
 			continue;
-		if (!is_settled(e, t->sums.quarter)) {
-			if (l->disk_unflushed)
-				td_flush_want(e);
-			continue;
-		}
 		t->learning = true;
 		*quarter = t->sums.quarter;
 		return true;

@@ -99,8 +99,23 @@ bool td_places_boot(const u8 *quarter)
 
 static bool is_ext(const u8 *sb)
 {
-	/* A journal of its own (feature 8) belongs to another disk's file system. */
-	return le16_at(sb + 56) == 0xef53 && !(le32_at(sb + 96) & 8);
+	return le16_at(sb + 56) == 0xef53;
+}
+
+/* The journal (feature 8) of another disk's file system. */
+static bool is_journal(const u8 *sb)
+{
+	return le32_at(sb + 96) & 8;
+}
+
+static bool is_xfs(const u8 *sb)
+{
+	return !memcmp(sb, "XFSB", 4);
+}
+
+static bool is_f2fs(const u8 *sb)
+{
+	return le32_at(sb) == 0xf2f52010;
 }
 
 static bool is_btrfs(const u8 *sb)
@@ -200,12 +215,11 @@ static enum td_format_of_disk find_first(struct td_places *p, const u8 *first,
 		return TD_FORMAT_UNKNOWN;
 	if (find_luks(p, first, quarters))
 		return TD_FORMAT_LUKS;
-	if (is_ext(first + 1024))
+	if (is_ext(first + 1024) && !is_journal(first + 1024))
 		return TD_FORMAT_EXT;
-	if (!memcmp(first, "XFSB", 4) && find_xfs(p, first, quarters))
+	if (is_xfs(first) && find_xfs(p, first, quarters))
 		return TD_FORMAT_XFS;
-	if (le32_at(first + 1024) == 0xf2f52010 &&
-	    find_f2fs(p, first + 1024, quarters))
+	if (is_f2fs(first + 1024) && find_f2fs(p, first + 1024, quarters))
 		return TD_FORMAT_F2FS;
 	return TD_FORMAT_UNKNOWN;
 }
@@ -245,9 +259,13 @@ bool td_places_recognize(u64 quarter, const u8 *data)
 		return is_btrfs(data);
 	/* With a log or a journal elsewhere, or blocks of another size, too. */
 	return quarter == TD_HOME_FIRST && !is_partitioned(data) &&
-	       (le16_at(data + 1024 + 56) == 0xef53 ||
-		!memcmp(data, "XFSB", 4) ||
-		le32_at(data + 1024) == 0xf2f52010);
+	       (is_ext(data + 1024) || is_xfs(data) || is_f2fs(data + 1024));
+}
+
+u32 td_places_cycle(const u8 *sector)
+{
+	/* The header of a record has a name in front. */
+	return be32_at(sector) == 0xfeedbabe ? be32_at(sector + 4) : be32_at(sector);
 }
 
 bool td_places_keep(const struct td_places *p, u64 quarter, u32 index,

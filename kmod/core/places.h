@@ -60,6 +60,9 @@ void td_places_find(struct td_places *p, const u8 *first, const u8 *btrfs,
  */
 bool td_places_recognize(u64 quarter, const u8 *data);
 
+/* Round of XFS's log in which its sector @sector was written. */
+u32 td_places_cycle(const u8 *sector);
+
 /* Does @quarter begin with the boot sector of exFAT, FAT or NTFS? */
 bool td_places_boot(const u8 *quarter);
 
