@@ -22,7 +22,7 @@ pub struct SafetyFacts<'a> {
     pub may_be_unwritten: bool,
     /// Whether the SSD reports that it is failing.
     pub ssd_failing: bool,
-    /// What is on the disk, as udev names it.
+    /// Type of the content of the disk, as udev names it.
     pub content: &'a str,
 }
 
@@ -283,6 +283,26 @@ pub(super) const REASONS: [&str; 17] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use CacheState::{Active, Bypass, Detached, Stopped, Suspended};
+    use Mode::{Writeback, Writethrough};
+
+    fn facts(
+        state: CacheState,
+        reason: &str,
+        mode: Mode,
+        dirty: Option<u64>,
+        may_be_unwritten: bool,
+    ) -> SafetyFacts<'_> {
+        SafetyFacts {
+            state,
+            reason,
+            mode,
+            dirty,
+            may_be_unwritten,
+            ssd_failing: false,
+            content: "ext4",
+        }
+    }
 
     fn every() -> Vec<SafetyFacts<'static>> {
         let mut all = Vec::new();
@@ -291,15 +311,7 @@ mod tests {
                 for mode in Mode::ALL.iter().copied() {
                     for dirty in [None, Some(0), Some(5)] {
                         for may_be_unwritten in [false, true] {
-                            all.push(SafetyFacts {
-                                state,
-                                reason,
-                                mode,
-                                dirty,
-                                may_be_unwritten,
-                                ssd_failing: false,
-                                content: "ext4",
-                            });
+                            all.push(facts(state, reason, mode, dirty, may_be_unwritten));
                         }
                     }
                 }
@@ -319,16 +331,6 @@ mod tests {
 
     #[test]
     fn the_line_is_as_written_for_the_states_that_people_meet() {
-        let facts = |state, reason, mode, dirty, may_be_unwritten| SafetyFacts {
-            state,
-            reason,
-            mode,
-            dirty,
-            may_be_unwritten,
-            ssd_failing: false,
-            content: "ext4",
-        };
-        use CacheState::{Active, Bypass, Detached, Stopped};
         // A shutdown that writes everything back.
         let drained = SafetyAmounts {
             size: "5 B".to_owned(),
@@ -342,7 +344,6 @@ mod tests {
         assert!(line.ends_with("Shutting down takes no longer."));
         let line = shutdown(facts(Active, "disk-error", Writeback, Some(5), true));
         assert!(line.ends_with("stays on the SSD."));
-        use Mode::{Writeback, Writethrough};
         for (facts, line) in [
             (
                 facts(Active, "", Writethrough, Some(0), false),
@@ -439,11 +440,8 @@ mod tests {
                     | Loss::WithMissingSsd
                     | Loss::WithDamagedSsd
             );
-            assert_eq!(now.ssd_fails(), !unused, "{facts:?}");
-            assert_eq!(
-                line.starts_with("The SSD reports that it is failing"),
-                !unused
-            );
+            let told = line.starts_with("The SSD reports that it is failing");
+            assert_eq!((now.ssd_fails(), told), (!unused, !unused), "{facts:?}");
             // Data that only a failing SSD has is not left there.
             if line.contains("Replace it soon") {
                 assert!(
@@ -456,14 +454,10 @@ mod tests {
 
     #[test]
     fn a_disk_that_is_in_use_is_left_first_and_a_change_that_may_not_show_is_told() {
-        let running = every().into_iter().filter(|facts| {
-            let in_use = [
-                CacheState::Active,
-                CacheState::Suspended,
-                CacheState::Bypass,
-            ];
-            in_use.contains(&facts.state) || facts.state == CacheState::Detached
-        });
+        let in_use = [Active, Suspended, Bypass, Detached];
+        let running = every()
+            .into_iter()
+            .filter(|facts| in_use.contains(&facts.state));
         for facts in running {
             for content in ["ext4", "xfs", "exfat", "crypto_LUKS", ""] {
                 let facts = SafetyFacts { content, ..facts };
@@ -472,7 +466,7 @@ mod tests {
                     !line.contains("disk: yes") || line.contains("shut down"),
                     "{facts:?}: {line}"
                 );
-                let here = matches!(facts.state, CacheState::Active | CacheState::Suspended);
+                let here = matches!(facts.state, Active | Suspended);
                 if line.contains("disk: yes") && here {
                     let hidden = ["crypto_LUKS", ""].contains(&content);
                     assert_eq!(line.contains("changed elsewhere"), hidden, "{line}");
@@ -487,13 +481,13 @@ mod tests {
             let line = safety(&facts).line(&amounts());
             let safe = line.contains("disk: yes");
             let unwritten = facts.may_be_unwritten || facts.dirty.is_some_and(|dirty| dirty > 0);
-            let runs = matches!(facts.state, CacheState::Active | CacheState::Suspended);
-            let gone = facts.state == CacheState::Bypass && facts.reason == "ssd-error"
-                || facts.state == CacheState::Detached;
+            let runs = matches!(facts.state, Active | Suspended);
+            let gone =
+                facts.state == Bypass && facts.reason == "ssd-error" || facts.state == Detached;
             if safe && unwritten && !gone {
                 // The newest sample of a running cache is newer than the record.
                 assert!(runs && facts.dirty == Some(0), "{facts:?}: {line}");
-                assert_ne!(facts.mode, Mode::Writeback, "{facts:?}");
+                assert_ne!(facts.mode, Writeback, "{facts:?}");
             }
             if line.contains("lose nothing") || line.contains("lost nothing") {
                 assert!(!safety(&facts).risks_data());

@@ -28,7 +28,7 @@ pub struct CacheFacts {
     pub waits_for_kernel: bool,
     /// GRUB could not start the computer after its next update, because of this cache.
     pub grub_would_fail: bool,
-    /// What beside the cache changes the disk.
+    /// Snapshots or other disks that change the disk beside the cache.
     pub sharing: Sharing,
     /// Minutes that a shutdown may take to write everything to the disk; 0: it does not do that.
     pub shutdown_minutes: u32,

@@ -11,6 +11,21 @@ use tandem_app::widgets::cache_page::CachePage;
 use crate::stage::hand;
 use crate::{cache_facts, shown_in_window};
 
+/// The page of a cache in a window of its own.
+fn shown(facts: CacheFacts) -> (CachePage, gtk::Window, CacheObject) {
+    adw::init().unwrap();
+    let page: CachePage = glib::Object::new();
+    let window = shown_in_window(&page);
+    let cache = CacheObject::new(facts);
+    page.show(Some(&cache));
+    (page, window, cache)
+}
+
+fn close(page: &CachePage, window: &gtk::Window) {
+    page.show(None);
+    window.destroy();
+}
+
 /// Label and action of each entry for the shown cache.
 fn menu_of_cache(window: &gtk::Window) -> Vec<(String, String)> {
     let menu = hand::shown(window)
@@ -30,10 +45,7 @@ fn menu_of_cache(window: &gtk::Window) -> Vec<(String, String)> {
 
 #[gtk::test]
 fn the_menu_of_a_cache_has_its_actions() {
-    adw::init().unwrap();
-    let page: CachePage = glib::Object::new();
-    let window = shown_in_window(&page);
-    page.show(Some(&CacheObject::new(cache_facts("a"))));
+    let (page, window, _cache) = shown(cache_facts("a"));
     let menu = menu_of_cache(&window);
     let actions: Vec<&str> = menu.iter().map(|(_, action)| action.as_str()).collect();
     let expected = [
@@ -46,30 +58,21 @@ fn the_menu_of_a_cache_has_its_actions() {
         "cache.remove",
     ];
     assert_eq!(actions, expected);
-    page.show(None);
-    window.destroy();
+    close(&page, &window);
 }
 
 #[gtk::test]
 fn a_page_without_a_job_shows_no_job_and_no_banner() {
-    adw::init().unwrap();
-    let page: CachePage = glib::Object::new();
-    let window = shown_in_window(&page);
-    page.show(Some(&CacheObject::new(cache_facts("a"))));
+    let (page, window, _cache) = shown(cache_facts("a"));
     let shown = hand::shown(&window);
     assert!(hand::button(&window, "Cancel").is_none());
     assert!(!shown.iter().any(|widget| widget.has_css_class("banner")));
-    page.show(None);
-    window.destroy();
+    close(&page, &window);
 }
 
 #[gtk::test]
 fn the_menu_and_the_button_say_the_same_of_the_removal() {
-    adw::init().unwrap();
-    let page: CachePage = glib::Object::new();
-    let window = shown_in_window(&page);
-    let cache = CacheObject::new(cache_facts("a"));
-    page.show(Some(&cache));
+    let (page, window, cache) = shown(cache_facts("a"));
     let says = |words: &str| {
         let menu = menu_of_cache(&window);
         assert_eq!(menu.len(), 7, "{menu:?}");
@@ -95,17 +98,12 @@ fn the_menu_and_the_button_say_the_same_of_the_removal() {
     facts.state = CacheState::Pending;
     cache.update(facts);
     says("_Cancel Setup…");
-    page.show(None);
-    window.destroy();
+    close(&page, &window);
 }
 
 #[gtk::test]
 fn every_state_and_mode_has_its_safety_line_at_the_top() {
-    adw::init().unwrap();
-    let page: CachePage = glib::Object::new();
-    let window = shown_in_window(&page);
-    let cache = CacheObject::new(cache_facts("a"));
-    page.show(Some(&cache));
+    let (page, window, cache) = shown(cache_facts("a"));
     let content = hand::shown(&window)
         .into_iter()
         .find(|widget| widget.is::<gtk::ScrolledWindow>())
@@ -126,17 +124,12 @@ fn every_state_and_mode_has_its_safety_line_at_the_top() {
             }
         }
     }
-    page.show(None);
-    window.destroy();
+    close(&page, &window);
 }
 
 #[gtk::test]
 fn a_page_says_that_the_chosen_mode_waits_for_a_kernel() {
-    adw::init().unwrap();
-    let page: CachePage = glib::Object::new();
-    let window = shown_in_window(&page);
-    let cache = CacheObject::new(cache_facts("a"));
-    page.show(Some(&cache));
+    let (page, window, cache) = shown(cache_facts("a"));
     let mode = || hand::row(&window, "Mode").unwrap().subtitle().unwrap();
     assert!(mode().starts_with("Standard\n"), "{}", mode());
     cache.update(CacheFacts {
@@ -148,17 +141,12 @@ fn a_page_says_that_the_chosen_mode_waits_for_a_kernel() {
         "{}",
         mode()
     );
-    page.show(None);
-    window.destroy();
+    close(&page, &window);
 }
 
 #[gtk::test]
 fn a_page_says_that_grub_could_not_start_the_computer() {
-    adw::init().unwrap();
-    let page: CachePage = glib::Object::new();
-    let window = shown_in_window(&page);
-    let cache = CacheObject::new(cache_facts("a"));
-    page.show(Some(&cache));
+    let (page, window, cache) = shown(cache_facts("a"));
     let words = || hand::words(&window);
     assert!(!words().contains("GRUB"), "{}", words());
     for (state, paused, next) in [
@@ -197,17 +185,12 @@ fn a_page_says_that_grub_could_not_start_the_computer() {
         ..cache_facts("a")
     });
     assert!(!words().contains("GRUB"), "{}", words());
-    page.show(None);
-    window.destroy();
+    close(&page, &window);
 }
 
 #[gtk::test]
 fn a_page_says_that_something_else_changes_the_disk() {
-    adw::init().unwrap();
-    let page: CachePage = glib::Object::new();
-    let window = shown_in_window(&page);
-    let cache = CacheObject::new(cache_facts("a"));
-    page.show(Some(&cache));
+    let (page, window, cache) = shown(cache_facts("a"));
     let words = || hand::words(&window);
     for (sharing, part) in [
         (Sharing::Filesystem, "btrfs device remove"),
@@ -227,43 +210,34 @@ fn a_page_says_that_something_else_changes_the_disk() {
             assert_eq!(hand::button(&window, "Resume").is_some(), paused);
         }
     }
-    // What is wrong with the cache is more urgent.
+    // An error of the disk is more urgent.
     cache.update(CacheFacts {
         sharing: Sharing::Snapshots,
         reason: "disk-error".into(),
         ..cache_facts("a")
     });
     assert!(!words().contains("Something Else"), "{}", words());
-    page.show(None);
-    window.destroy();
+    close(&page, &window);
 }
 
 #[gtk::test]
 fn a_disk_that_can_be_unplugged_is_told_and_can_be_started_again() {
-    adw::init().unwrap();
-    let page: CachePage = glib::Object::new();
-    let window = shown_in_window(&page);
-    let cache = CacheObject::new(CacheFacts {
+    let (page, window, cache) = shown(CacheFacts {
         state: CacheState::Stopped,
         reason: "put-away".into(),
         ..cache_facts("a")
     });
-    page.show(Some(&cache));
     let words = hand::words(&window);
     assert!(words.contains("Ready to Unplug") && words.contains("choose “Resume” first"));
     assert!(hand::button(&window, "Resume").unwrap().is_sensitive());
     cache.update(cache_facts("a"));
     assert!(hand::button(&window, "Resume").is_none());
-    page.show(None);
-    window.destroy();
+    close(&page, &window);
 }
 
 #[gtk::test]
 fn a_page_has_live_figures_only_while_its_devices_work() {
-    adw::init().unwrap();
-    let page: CachePage = glib::Object::new();
-    let window = shown_in_window(&page);
-    let cache = CacheObject::new(cache_facts("a"));
+    let (page, window, cache) = shown(cache_facts("a"));
     let latency = |below_us, requests| Latency {
         buckets: vec![Bucket { below_us, requests }],
     };
@@ -285,7 +259,6 @@ fn a_page_has_live_figures_only_while_its_devices_work() {
     // The SSD's share of all reads since the start differs from its share now.
     cache.sample(sample(1, 900_000, 0, 0));
     cache.sample(sample(10_000_001, 1_000_000, 94_000, 0));
-    page.show(Some(&cache));
     let words = || hand::words(&window);
     let live = [
         "94%",
@@ -324,6 +297,5 @@ fn a_page_has_live_figures_only_while_its_devices_work() {
     cache.update(cache_facts("a"));
     cache.sample(sample(20_000_001, 1_100_000, 188_000, 320));
     assert!(words().contains("94%") && words().contains("Waiting to be written"));
-    page.show(None);
-    window.destroy();
+    close(&page, &window);
 }

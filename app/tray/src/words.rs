@@ -27,7 +27,7 @@ pub struct Shown {
     pub shared: bool,
     /// Whether the SSD reports that it is failing.
     pub ssd_failing: bool,
-    /// What is on the disk, as udev names it.
+    /// Type of the content of the disk, as udev names it.
     pub content: String,
     /// Share of reads served by the SSD, 0 to 1; `None` while nothing is read.
     pub hit_rate: Option<f64>,

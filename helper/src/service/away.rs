@@ -6,7 +6,7 @@ use super::Service;
 use super::plans::{leads_to, mapped};
 use super::steps::Seen;
 use crate::action::{Action, Pair};
-use crate::auth::{self, Permission};
+use crate::auth::Permission;
 use crate::facts::Device;
 use crate::lifecycle;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Service {
         };
         let device = mapped(seen.facts, pair).filter(|device| {
             let leads = |live| leads_to(live, pair, seen.facts);
-            // What fstab mounts may be used again at any moment, by an automount for example.
+            // A disk that fstab names may be used again at any moment, by an automount for example.
             let stays = |device: &Device| device.used_at_start();
             !is_put_away
                 && disk.is_some_and(|disk| disk.portable && !stays(disk))
@@ -141,9 +141,7 @@ impl Service {
     ) -> Result<(), Failure> {
         let _call = self.call();
         let _caller = self.caller(header).await?;
-        let pair = self.shown_pair(uuid)?;
-        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
-        auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
+        self.permitted(header, uuid, Permission::Tune).await?;
         let was_put_away = self.inner().put_away.remove(uuid);
         was_put_away.ok_or_else(|| Failure::new(Kind::WrongState))?;
         self.refresh().await;

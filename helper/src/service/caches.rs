@@ -6,6 +6,7 @@ use super::plans::{current, leads_to, mapped};
 use super::steps::Seen;
 use super::{Service, Shown};
 use crate::action::Pair;
+use crate::auth::{self, Permission};
 use crate::engine::LiveMapping;
 use crate::facts::{Device, Facts};
 use crate::history::History;
@@ -101,7 +102,24 @@ impl Service {
         facts.map_err(|_| Failure::new(Kind::Internal).detail("no answer"))?
     }
 
-    /// The devices of a cache that is shown, in words: a caller is authorised for these before the service does any work.
+    /// Lets the caller go on that polkit allows to act on the devices of a cache that is shown: before the service does any
+    /// work.
+    ///
+    /// # Errors
+    ///
+    /// `WrongState` without the cache, else what [`auth::check`] returns.
+    pub(super) async fn permitted(
+        &self,
+        header: &Header<'_>,
+        uuid: &str,
+        permission: Permission,
+    ) -> Result<(), Failure> {
+        let pair = self.shown_pair(uuid)?;
+        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
+        auth::check(&self.connection, header, permission, disk, ssd).await
+    }
+
+    /// The devices of a cache that is shown, in words.
     pub(super) fn shown_pair(&self, uuid: &str) -> Result<Pair, Failure> {
         let shown = self.inner().shown.get(uuid).map(|shown| shown.pair.clone());
         shown.ok_or_else(|| Failure::new(Kind::WrongState).name("removed"))

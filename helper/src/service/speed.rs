@@ -83,9 +83,7 @@ impl Service {
     ) -> Result<SpeedTest, Failure> {
         let _call = self.call();
         let caller = self.caller(header).await?;
-        let pair = self.shown_pair(uuid)?;
-        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
-        auth::check(&self.connection, header, Permission::TestSpeed, disk, ssd).await?;
+        self.permitted(header, uuid, Permission::TestSpeed).await?;
 
         let (record, status) = self.working(uuid).await?;
         // A paused cache would store nothing of what the test reads.

@@ -6,7 +6,7 @@ use super::Service;
 use super::execute::Reservation;
 use super::plans::{current, mapped};
 use crate::action::{Action, Pair};
-use crate::auth::{self, Permission};
+use crate::auth::Permission;
 use crate::dm::message::Message;
 use crate::engine::Status;
 use crate::plan;
@@ -61,9 +61,7 @@ impl Service {
         if minutes > MAX_SHUTDOWN_MINUTES {
             return Err(Failure::new(Kind::InvalidArgument).name("minutes"));
         }
-        let pair = self.shown_pair(uuid)?;
-        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
-        auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
+        self.permitted(header, uuid, Permission::Tune).await?;
         if minutes > 0 {
             self.engine.drain_at_shutdown().await?;
         }
@@ -166,9 +164,7 @@ impl Service {
         uuid: &str,
         permission: Permission,
     ) -> Result<(Reservation<'_>, CacheRecord, Status), Failure> {
-        let pair = self.shown_pair(uuid)?;
-        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
-        auth::check(&self.connection, header, permission, disk, ssd).await?;
+        self.permitted(header, uuid, permission).await?;
         let pair = self.record(uuid)?.pair;
         let devices = [pair.origin, pair.ssd];
         self.ensure_no_job(&devices).await?;
@@ -190,9 +186,7 @@ impl Service {
         let name = tandem_api::checked_name(name)
             .ok_or_else(refused)?
             .to_owned();
-        let pair = self.shown_pair(uuid)?;
-        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
-        auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
+        self.permitted(header, uuid, Permission::Tune).await?;
         let changed = self.set_fields(uuid, |now| CacheRecord { name, ..now });
         self.refresh().await;
         changed
@@ -207,9 +201,7 @@ impl Service {
     ) -> Result<(), Failure> {
         let _call = self.call();
         let _caller = self.caller(header).await?;
-        let pair = self.shown_pair(uuid)?;
-        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
-        auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
+        self.permitted(header, uuid, Permission::Tune).await?;
         let sampler = self.inner().shown.get(uuid).map(|s| s.sampler.clone());
         let sampler = sampler.ok_or_else(|| Failure::new(Kind::WrongState))?;
         let (store, uuid) = (self.store(), uuid.to_owned());
@@ -308,9 +300,7 @@ impl Service {
     ) -> Result<OwnedObjectPath, Failure> {
         let _call = self.call();
         let caller = self.caller(header).await?;
-        let pair = self.shown_pair(uuid)?;
-        let (disk, ssd) = (&pair.origin.text, &pair.ssd.text);
-        auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
+        self.permitted(header, uuid, Permission::Tune).await?;
         let pair = self.record(uuid)?.pair;
         self.ensure_no_job(&[pair.origin, pair.ssd]).await?;
         let (record, status) = self.working(uuid).await?;

@@ -23,7 +23,7 @@ pub struct View {
     pub waits_for_kernel: bool,
     /// Whether GRUB could not start the machine after its next update, because of this cache.
     pub grub_would_fail: bool,
-    /// What beside the cache changes the disk.
+    /// Snapshots or other disks that change the disk beside the cache.
     pub sharing: Sharing,
     /// Minutes that a shutdown may take to write all dirty data to the disk.
     pub shutdown_minutes: u32,

@@ -33,7 +33,7 @@ pub struct Recovered {
     pub superblock: Result<Flags, SuperError>,
     /// Which copies of the superblock are sound.
     pub sound: [bool; 2],
-    /// What the samples and the watched places say of the disk.
+    /// The judgement of the samples and the watched places.
     pub samples: Verdict,
     /// The samples say that the cache was stopped in order.
     pub stopped: bool,

@@ -61,7 +61,7 @@ impl Desk {
         self.sh(&format!(
             "swapoff /dev/{node}; tandemctl mode --yes writethrough; tandemctl flush"
         ))?;
-        // What the SSD says is true for another kernel as well.
+        // The records on the SSD are true for another kernel as well.
         self.vm = None;
         self.start(bench, &format!("root=UUID={}", self.uuid()?), true)?;
         self.is_cached(MOUNT_POINT, true)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What it costs to know that the disk is the same.
+//! The requests and the time that a start takes to know that the disk is the same.
 
 use std::thread::sleep;
 

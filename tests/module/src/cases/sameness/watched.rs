@@ -194,7 +194,7 @@ fn stride(content: &mut [u8], step: usize, cycle: u32) -> &[u8] {
     &content[at..at + 4096]
 }
 
-/// What the cache takes for an XFS with a log of sixteen strides, of which ten are of the round before the last.
+/// The cache takes this content for an XFS. Its log has sixteen strides, ten of them of the round before the last.
 pub(super) fn xfs(content: &mut [u8]) {
     let sb = &mut content[..4096];
     sb[..4].copy_from_slice(b"XFSB");
@@ -246,7 +246,7 @@ pub(super) fn log_written_back() -> Result<()> {
     cut.equals(&model)
 }
 
-/// What is inside is not known. An untouched disk starts cold after a cut, and keeps what is dirty; after a stop it is warm.
+/// The cache does not know the content inside. An untouched disk starts cold after a cut, and keeps what is dirty; after a stop it is warm.
 pub(super) fn inside_luks() -> Result<()> {
     for (version, inner) in [(1_u8, 8 * MIB), (2, 16 * MIB + 65536)] {
         let header = |content: &mut [u8]| {
