@@ -107,7 +107,7 @@ pub fn is_complete(store: &Store) -> bool {
 
 /// Whether an initial file system needs this record. A volume may not be there by then, and each start would wait for it:
 /// no such cache is created any more.
-fn is_needed(record: &CacheRecord) -> bool {
+pub fn is_needed(record: &CacheRecord) -> bool {
     record.in_initramfs && record.detached_in.is_none() && !record.pair.origin.is_volume()
 }
 

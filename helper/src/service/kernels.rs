@@ -9,6 +9,7 @@ use crate::auth::{self, Permission};
 use crate::dm::message::{Flush, Message};
 use crate::iface::bounded::Bounded;
 use crate::iface::manager::ManagerObject;
+use crate::initramfs::is_needed;
 use crate::state::CacheRecord;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -70,13 +71,11 @@ impl Service {
     /// Finds the kernels without the module, signals a change, and sets the modes of the caches accordingly.
     pub(super) async fn look_at_kernels(self: &Arc<Self>) {
         let now = self.engine.kernels_without_module().await;
-        let changed = {
-            let mut inner = self.inner();
-            let changed = inner.kernels != now;
-            inner.kernels.clone_from(&now);
-            changed
-        };
-        if changed {
+        let before = std::mem::replace(&mut self.inner().kernels, now.clone());
+        if let Some(record) = to_be_copied(&before, &now, &self.store.caches()) {
+            self.copy_record(record);
+        }
+        if before != now {
             tracing::info!("kernels without the module: {now:?}");
             if let Err(e) = self.signal_kernels().await {
                 tracing::warn!("cannot signal the kernels: {e}");
@@ -197,6 +196,17 @@ impl Service {
     }
 }
 
+/// The record that the initial file systems have to get once more. A kernel has got the module since `before`, perhaps
+/// after its initial file system was made, which does not put the cache over its disk then.
+fn to_be_copied<'a>(
+    before: &[String],
+    now: &[String],
+    records: &'a [CacheRecord],
+) -> Option<&'a CacheRecord> {
+    let got_it = before.iter().any(|release| !now.contains(release));
+    records.iter().find(|record| got_it && is_needed(record))
+}
+
 /// The mode that a cache has to get, if that is another than its present mode.
 fn mode_for_kernels(record: &CacheRecord, each_has_the_module: bool) -> Option<Mode> {
     match each_has_the_module {
@@ -209,6 +219,23 @@ fn mode_for_kernels(record: &CacheRecord, each_has_the_module: bool) -> Option<M
 mod tests {
     use super::*;
     use crate::action::Pair;
+
+    #[test]
+    fn a_module_that_comes_later_gets_into_the_initial_file_system() {
+        let prepared = |in_initramfs| {
+            let pair = Pair::nowhere(Mode::Writethrough);
+            CacheRecord::prepared(pair, "boot".into(), in_initramfs)
+        };
+        let copied = |before: &[&str], now: &[&str], in_initramfs| {
+            let all = |list: &[&str]| list.iter().map(|&r| r.to_owned()).collect::<Vec<_>>();
+            to_be_copied(&all(before), &all(now), &[prepared(in_initramfs)]).is_some()
+        };
+        assert!(copied(&["6.2"], &[], true));
+        assert!(copied(&["6.1", "6.2"], &["6.2", "6.3"], true));
+        assert!(!copied(&["6.2"], &[], false));
+        assert!(!copied(&["6.2"], &["6.2", "6.3"], true));
+        assert!(!copied(&[], &["6.2"], true));
+    }
 
     #[test]
     fn write_back_ends_while_a_kernel_lacks_the_module_and_goes_on_afterwards() {

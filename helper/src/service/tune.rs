@@ -224,13 +224,13 @@ impl Service {
         }
     }
 
-    /// Makes the copies of a changed record in the initial file systems anew. This takes up to some minutes, and no
-    /// caller waits for it: with an old copy the cache starts in the old mode.
-    fn copy_record(self: &Arc<Self>, record: &CacheRecord) {
+    /// Has the initial file systems made anew, with the record of today and the modules of today. This takes up to some
+    /// minutes, and no caller waits for it: with an old copy the cache starts in the old mode.
+    pub(super) fn copy_record(self: &Arc<Self>, record: &CacheRecord) {
         let (engine, disk) = (self.engine.clone(), record.pair.origin.text.clone());
         tokio::spawn(async move {
             if let Err(e) = engine.apply(&Action::UpdateInitramfs(disk)).await {
-                tracing::error!("the next start uses the old mode and limit: {e}");
+                tracing::error!("the next start uses the old record or has no module: {e}");
             }
         });
     }
