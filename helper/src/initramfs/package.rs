@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The scripts of the Debian package, run with programs that note how they are called.
+//! The scripts of the Debian package and our hook for initramfs-tools, run with programs that note how they are called.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -166,4 +166,54 @@ fn a_removal_that_is_refused_changes_nothing() {
     machine.program("usr/libexec/tandem-helper", "exit 1");
     assert!(!machine.run("prerm", &["remove"]).status.success());
     assert!(machine.made().is_empty());
+}
+
+/// The calls of functions of initramfs-tools by our hook that ask for drivers.
+fn drivers(modules: &str) -> Vec<String> {
+    let machine = Machine::new(true, &INITRAMFS_TOOLS);
+    let root = machine.0.path();
+    let log = root.join("log");
+    let functions = [
+        "manual_add_modules",
+        "block_dev_sys_walk_mod_add",
+        "copy_exec",
+    ]
+    .map(|name| format!("{name}() {{ echo \"{name} $*\" >>{}; }}\n", log.display()))
+    .concat();
+    machine.put("usr/share/initramfs-tools/hook-functions", &functions);
+    machine.program("usr/libexec/tandem-assemble", "mkdir -p \"$2\"");
+    machine.program("path/modinfo", "");
+    machine.program(
+        "path/udevadm",
+        "case $* in *block/sdb*) echo TANDEM_UUID=ab;; *) echo ID_FS_TYPE=ext4;; esac",
+    );
+    for device in ["sda", "sdb"] {
+        fs::create_dir_all(root.join("sys/class/block").join(device)).unwrap();
+    }
+    machine.put("usr/lib/udev/rules.d/56-tandem.rules", "");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data");
+    let mut text = fs::read_to_string(data.join("initramfs-tools/hooks/tandem")).unwrap();
+    for place in ["/usr/", "/run/", "/sys/"] {
+        text = text.replace(place, &format!("{}{place}", root.display()));
+    }
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(text).env("MODULES", modules);
+    shell
+        .env("version", "6.1")
+        .env("DESTDIR", root.join("dest"));
+    let path = format!("{}/path:/usr/bin:/bin", root.display());
+    let ran = shell.env("PATH", path).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let log = fs::read_to_string(log).unwrap();
+    let walks = log.lines().filter(|line| line.starts_with("block_dev"));
+    walks
+        .map(|line| line.replace(&root.display().to_string(), ""))
+        .collect()
+}
+
+#[test]
+fn a_small_initial_file_system_has_the_driver_of_the_ssd() {
+    let ssd = ["block_dev_sys_walk_mod_add /sys/class/block/sdb"];
+    assert_eq!(drivers("dep"), ssd);
+    assert!(drivers("most").is_empty());
 }
