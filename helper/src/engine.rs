@@ -167,6 +167,9 @@ pub trait Engine: Send + Sync + 'static {
         Err(Failure::new(Kind::WrongState))
     }
 
+    /// Tells the machine whether it may hibernate now.
+    async fn tell_sleep(&self) {}
+
     /// Returns when devices, mounts or mappings may have changed since the last return.
     async fn changed(&self);
 

@@ -10,11 +10,13 @@
 //! the one that is on the SSD by then. So a machine whose root file system is on a cache, or will be at its next start,
 //! does not hibernate either. No other cache is assembled that early.
 //!
-//! systemd's units for hibernation ask [`obstacle`] first (data/systemd/hibernation.conf).
+//! systemd's units for hibernation ask [`obstacle`] first (data/systemd/hibernation.conf). The service tells systemd before
+//! that ([`tell_systemd`]), so that a desktop does not offer what would fail, and a battery that is empty ends in another way.
 
 use std::fmt;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::action::DM_UUID_PREFIX;
@@ -59,6 +61,34 @@ impl fmt::Display for Obstacle {
 pub fn obstacle(root: &Path) -> Option<Obstacle> {
     let image = image_on_cache(root).map(Obstacle::Image);
     image.or_else(|| system_on_cache(root).then_some(Obstacle::System))
+}
+
+/// Where systemd reads what it may do, each time that a program asks.
+const SETTINGS: &str = "run/systemd/sleep.conf.d/50-tandem.conf";
+const FORBIDDEN: &str =
+    "[Sleep]\nAllowHibernation=no\nAllowHybridSleep=no\nAllowSuspendThenHibernate=no\n";
+
+/// Tells systemd whether this machine may hibernate now. `root`: see [`obstacle`].
+///
+/// # Errors
+/// If the file cannot be written or removed.
+pub fn tell_systemd(root: &Path) -> io::Result<()> {
+    let path = root.join(SETTINGS);
+    if obstacle(root).is_none() {
+        return match fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        };
+    }
+    if read_lossy(&path).is_ok_and(|told| told == FORBIDDEN) {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(&path, FORBIDDEN)?;
+    // systemd's own programs run as root, and a person may want to read it.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644))
 }
 
 /// Whether a start of this machine puts a cache below its root file system. The record counts beside the mount: the next
@@ -270,9 +300,19 @@ mod tests {
         // The cache of another disk is assembled after the image is read.
         store.save_cache(&CacheRecord::new(pair("a"))).unwrap();
         assert_eq!(obstacle(machine.root()), None);
+        let told = || {
+            tell_systemd(machine.root()).unwrap();
+            fs::read_to_string(machine.root().join(SETTINGS)).unwrap_or_default()
+        };
+        assert_eq!(told(), "");
         let system = CacheRecord::prepared(pair("b"), "boot".into(), true);
         store.save_cache(&system).unwrap();
         assert_eq!(obstacle(machine.root()), Some(Obstacle::System));
+        for _ in 0..2 {
+            assert!(told().contains("\nAllowHibernation=no\n"));
+        }
+        store.drop_cache(&pair("b").uuid).unwrap();
+        assert_eq!(told(), "");
         let told = Obstacle::System.to_string();
         assert!(told.contains("cannot hibernate") && told.contains("Nothing is lost"));
     }

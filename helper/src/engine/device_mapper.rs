@@ -19,7 +19,7 @@ use crate::module::{self, problem};
 use crate::mounts::systemd;
 use crate::speed::{Pass, Work};
 use crate::watch::{self, Requests, TRACEFS, Watch, Watched};
-use crate::{initramfs, kernels, names, smart, wipe};
+use crate::{hibernation, initramfs, kernels, names, smart, wipe};
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use std::os::fd::AsFd;
@@ -375,6 +375,13 @@ impl Engine for DeviceMapper {
         match blocking(start).await? {
             Ok(watch) => Ok(Box::new(watch)),
             Err(e) => Err(step(&format!("tracefs: {e}")).device(&text)),
+        }
+    }
+
+    async fn tell_sleep(&self) {
+        let told = blocking(|| hibernation::tell_systemd(Path::new("/"))).await;
+        if let Ok(Err(e)) = told {
+            tracing::error!("systemd is not told whether the computer may hibernate: {e}");
         }
     }
 

@@ -93,6 +93,7 @@ impl Service {
         }
         self.show_found(&facts).await;
         self.follow_watches(&facts).await;
+        self.engine.tell_sleep().await;
         Ok(all_protected)
     }
 

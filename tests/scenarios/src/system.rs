@@ -34,6 +34,9 @@ const IN_USE: &str = "cd /home/anna/Archive && systemd-run --quiet --unit=user -
 
 type Test = fn(&mut Desk, &Bench) -> Result<()>;
 
+/// Script that ends when the service has told systemd not to hibernate.
+const NO_HIBERNATION: &str = "for _ in $(seq 150); do grep -qx AllowHibernation=no /run/systemd/sleep.conf.d/50-tandem.conf && exit 0; \
+    sleep 0.2; done; systemctl status tandem; exit 1";
 /// The layer's tests. Each test starts from the disks in the state that the test before it has left.
 const CASES: [(&str, Test); 12] = [
     (
@@ -351,6 +354,7 @@ impl Desk {
         self.start(bench, &root, true)?;
         self.is_cached("/", true)?;
         self.is_cached(MOUNT_POINT, true)?;
+        self.sh(NO_HIBERNATION)?;
         // A new kernel has GRUB's menu made anew: it must not name the mapping, which is not there without the module.
         self.sh("sed -i s/^GRUB_CMDLINE_LINUX=.*// /etc/default/grub && update-grub")?;
         let menu = self.roots_in_menu()?;
