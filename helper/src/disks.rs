@@ -43,17 +43,17 @@ fn read(objects: &ManagedObjects) -> Result<Facts, Failure> {
         .keys()
         .filter_map(|path| device(objects, path, &known, &mounts, &swaps, &entries))
         .collect();
-    if boot::assembles() {
-        let name = |device: &Device| device.ident.text.name.clone();
-        let unlocked = devices.iter().filter(|d| d.unlocked_at_start());
-        let unlocked: BTreeSet<_> = unlocked.map(name).collect();
-        for device in &mut devices {
-            // The start of the machine finds a device by its record. If the start has to unlock a disk and the disk is
-            // missing, it waits in vain for the content of the disk. What is on an unlocked disk is there afterwards only.
-            let found = facts::recorded(&known, |d| &d.ident, &device.ident);
-            device.found_at_start = found.is_some_and(|found| found.number == device.number)
-                && !lies_on(&device.ident.text.name, DEPTH, &slaves, &unlocked);
-        }
+    let name = |device: &Device| device.ident.text.name.clone();
+    let unlocked = devices.iter().filter(|d| d.unlocked_at_start());
+    let unlocked: BTreeSet<_> = unlocked.map(name).collect();
+    let assembles = boot::assembles();
+    for device in &mut devices {
+        device.behind_lock = lies_on(&device.ident.text.name, DEPTH, &slaves, &unlocked);
+        // The start of the machine finds a device by its record. If the start has to unlock a disk and the disk is
+        // missing, it waits in vain for the content of the disk. What is on an unlocked disk is there afterwards only.
+        let found = facts::recorded(&known, |d| &d.ident, &device.ident);
+        let found = found.is_some_and(|found| found.number == device.number);
+        device.found_at_start = assembles && found && !device.behind_lock;
     }
     let initramfs = initramfs::can_assemble();
     Ok(Facts {
@@ -155,6 +155,7 @@ fn device(
             .map(|(_, entry)| entry.clone())
             .collect(),
         found_at_start: false,
+        behind_lock: false,
         submounts: mounts.below(&own),
         mounts: own,
         health: drive_path

@@ -169,6 +169,8 @@ pub struct Device {
     /// The program that assembles caches at the start of the machine recognises the device by its record before the
     /// file systems are mounted.
     pub found_at_start: bool,
+    /// The start of the machine unlocks the device or a device below it.
+    pub behind_lock: bool,
     /// Other file systems that are mounted below a mount point of the device.
     pub submounts: Vec<String>,
 }

@@ -146,6 +146,7 @@ impl Scene {
                 entries: block.entries(),
                 // The start mounts the file systems of fstab before the simulated service runs.
                 found_at_start: !block.is_in_fstab(),
+                behind_lock: false,
                 submounts: Vec::new(),
             }
         };

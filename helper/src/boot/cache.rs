@@ -246,6 +246,10 @@ impl Cache {
         if self.failed.is_some() {
             return Duration::ZERO;
         }
+        // The start unlocks its disks after the wait.
+        if self.disk.possible.is_empty() && self.record.pair.origin.is_clear_text() {
+            return lifecycle::WAIT_FOR_UDEV;
+        }
         let needed = || awaits || self.disk.recorded.is_some();
         lifecycle::wait_limit(&self.record, busy, needed)
     }

@@ -141,6 +141,11 @@ impl Ident {
         !self.hardware.is_empty() && !self.hardware.contains('/')
     }
 
+    /// Whether the device is the clear text of an encrypted disk.
+    pub fn is_clear_text(&self) -> bool {
+        self.hardware.starts_with("CRYPT-")
+    }
+
     /// Whether the drive has the recorded WWN and serial number, or the volume has the recorded name.
     fn same_drive(&self, recorded: &Self) -> bool {
         if recorded.hardware.is_empty() || self.hardware == recorded.hardware {

@@ -18,7 +18,7 @@ pub fn refused_modes(
     let mut named = [Some(origin), mapped].into_iter().flatten();
     let at_start = named.clone().any(Device::used_at_start);
     let early = named.clone().any(|device| device.used_early().is_some());
-    let unlocked = named.any(Device::unlocked_at_start);
+    let unlocked = named.any(|device| device.unlocked_at_start() || device.behind_lock);
     let mut devices = [Some(origin), Some(ssd), mapped].into_iter().flatten();
     let assembled = devices.all(|device| device.found_at_start);
     let system = |device: &Device| device.mounts.iter().any(|m| m.point == "/");

@@ -71,6 +71,7 @@ pub(crate) fn device(name: &str, size: u64) -> Device {
         mounts: Vec::new(),
         entries: Vec::new(),
         found_at_start: false,
+        behind_lock: false,
         submounts: Vec::new(),
     }
 }

@@ -394,7 +394,7 @@ fn an_ssd_that_the_next_start_uses_is_not_erased() {
 #[test]
 fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
     type Change = (ModeRefusal, fn(&mut Scene));
-    let changes: [Change; 10] = [
+    let changes: [Change; 11] = [
         (ModeRefusal::Removable, |s| s.at("sda1").removable = true),
         (ModeRefusal::Removable, |s| s.at("sdb").removable = true),
         (ModeRefusal::OtherSystems, |s| {
@@ -422,6 +422,10 @@ fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
                 table: StartTable::Crypttab,
                 ..entry("safe", "UUID=a")
             }];
+        }),
+        // The clear text on such a disk, also where fstab does not name it.
+        (ModeRefusal::UnlockedAtStart, |s| {
+            s.at("sda1").behind_lock = true
         }),
     ];
     let by_hand = Scene::new().with(|s| {
