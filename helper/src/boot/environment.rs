@@ -228,7 +228,7 @@ impl BootEnvironment for System {
             return Ok(());
         }
         // An SSD of a cache or a desktop would start the service, but perhaps neither is there.
-        held::systemctl(&["start", "--no-block", "tandem.service"])
+        held::systemctl(&["start", "--no-block", "tandem-wake.service"])
     }
 }
 

@@ -13,8 +13,9 @@ use tandem_harness::run;
 
 const PREFIX: &str = "/opt/strange-place";
 /// Files that the system finds only where it looks for them, whatever the prefix is.
-const SYSTEM: [&str; 13] = [
+const SYSTEM: [&str; 14] = [
     "/usr/lib/systemd/system/tandem.service",
+    "/usr/lib/systemd/system/tandem-wake.service",
     "/usr/lib/systemd/system/tandem-assemble.service",
     "/usr/lib/systemd/system/emergency.target.wants/tandem-assemble.service",
     "/usr/lib/systemd/system/sysinit.target.wants/tandem-assemble.service",

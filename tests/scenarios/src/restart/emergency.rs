@@ -34,6 +34,8 @@ impl KeptMachine {
         started?;
         let serial = self.pair.origin.serial;
         let disk = self.vm()?.device(serial)?;
+        // udev asks for this when it finds the SSD, and the start when it goes on without a cache.
+        self.sh("systemctl start tandem-wake && ! systemctl list-jobs --no-legend | grep -F tandem.service")?;
         let told = self.sh("systemctl is-active emergency.target; dmsetup table; lsblk --noheadings --output NAME,MOUNTPOINT")?;
         bench.note(&told);
         if !told.starts_with("active") {
