@@ -186,7 +186,8 @@ fn step(caches: &mut Vec<Cache>, machine: &impl BootEnvironment, store: &Store, 
     }
     caches.retain_mut(|cache| {
         let over = cache.assemble(machine, store);
-        if over {
+        // The disk of a cache that works may come back as another device.
+        if over && !cache.record.may_be_dirty {
             marks.clear(&cache.record.pair.uuid);
         }
         !over

@@ -132,6 +132,9 @@ pub trait Engine: Send + Sync + 'static {
     /// check of a file system, and nothing depends on it.
     async fn mount_left_out(&self, _pair: &Pair) {}
 
+    /// Whether the disk of a cache (by UUID) is to be held by udev's program should the disk come back as another device.
+    fn hold_at_return(&self, _uuid: &str, _hold: bool) {}
+
     /// Sends a message to an attached mapping. Idempotent.
     async fn send_message(&self, uuid: &str, message: Message) -> Result<(), Failure>;
 

@@ -305,7 +305,7 @@ fn is_free(now: &Situation) -> bool {
 }
 
 /// The newest data may be on the SSD only, and still fits the disk.
-fn lacks_data(record: &CacheRecord) -> bool {
+pub fn lacks_data(record: &CacheRecord) -> bool {
     record.may_be_dirty && !record.origin_diverged
 }
 

@@ -123,6 +123,7 @@ impl Cache {
         self.link = match (machine.mapping(pair), &self.disk.recorded) {
             (Mapping::Works { origin, .. }, Some(disk)) if origin == disk.number => Link::Works,
             (Mapping::PassesThrough(_), _) => Link::PassesThrough,
+            (Mapping::LeadsNowhere(_), _) => Link::LeadsNowhereInUse,
             _ => Link::None,
         };
         if let Err(e) = machine.device_mapper() {

@@ -2,11 +2,13 @@
 //! Disks that lack data and that the start of the machine has not found yet.
 //!
 //! Such a disk may appear after the start has gone on without it, and another program would mount it at once. So each
-//! such cache has a mark. The mark exists from before the first look at the machine until the cache is assembled, or
-//! until the record says that the disk is used alone. udev runs `tandem-assemble --late` for every device that
+//! such cache has a mark. The mark exists from before the first look at the machine until the cache lacks nothing, or
+//! until the record says that the disk is used alone. While a job of the service works on the cache there is none: the
+//! job itself takes the disk from its mapping. udev runs `tandem-assemble --late` for every device that
 //! appears, after it has made the links and before it tells any program. If that run is over before the first look,
-//! the start finds the disk; otherwise the run finds the mark. A start that is killed leaves the marks. A held disk
-//! keeps its mark: after a reset of its link the disk comes back as another device, which is not held.
+//! the start finds the disk; otherwise the run finds the mark. A start that is killed leaves the marks. A held disk and
+//! a disk with a working cache keep their mark: after a reset of its link the disk comes back as another device, which is
+//! not held.
 
 use super::environment::{BootEnvironment, System};
 use super::{Cache, SHORT_USE, among, leave_out};
@@ -18,19 +20,20 @@ use crate::state::{CacheRecord, Store};
 use crate::wipe;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-/// The folder of the marks, created by the unit. Each mark is a file, empty at first.
-const FOLDER: &str = "/run/tandem-late";
+/// The folder of the marks, which only root may open, for the folder is a lock. Each mark is a file, empty at first.
+const FOLDER: &str = "/run/tandem/late";
 /// Time between two attempts to get the lock; a lock is usually held for a very short time.
 const LOCK_RETRY: Duration = Duration::from_millis(5);
 /// After this time the event of the disk itself, which waits for [`SHORT_USE`], is over.
 const EVENT_OVER: Duration = SHORT_USE.saturating_mul(2);
 
 /// The marks of this start of the machine.
-pub(super) struct Marks(PathBuf);
+pub(crate) struct Marks(PathBuf);
 
 impl Default for Marks {
     fn default() -> Self {
@@ -44,15 +47,19 @@ impl Marks {
         Self(folder.into())
     }
 
-    pub(super) fn set(&self, uuid: &str) -> io::Result<()> {
+    pub(crate) fn set(&self, uuid: &str) -> io::Result<()> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.0)?;
         File::create(self.0.join(uuid)).map(drop)
     }
 
-    pub(super) fn has(&self, uuid: &str) -> bool {
+    pub(crate) fn has(&self, uuid: &str) -> bool {
         self.0.join(uuid).exists()
     }
 
-    pub(super) fn clear(&self, uuid: &str) {
+    pub(crate) fn clear(&self, uuid: &str) {
         match fs::remove_file(self.0.join(uuid)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!("a mark of {uuid} stays: {e}");
@@ -237,9 +244,11 @@ fn marked(marks: &Marks, machine: &impl BootEnvironment, store: &Store) -> Vec<C
 /// Whether this program has to handle a cache that has a mark. The start and the service may be at work on the cache;
 /// no other program may disturb them.
 fn needs_handling(cache: &Cache, marks: &Marks, machine: &impl BootEnvironment) -> bool {
-    let now = without_mapping(&cache.record, machine);
-    let Some(mut now) = now.filter(|now| now.record.may_be_dirty) else {
+    if !cache.record.may_be_dirty {
         marks.clear(&cache.record.pair.uuid);
+        return false;
+    }
+    let Some(mut now) = without_mapping(&cache.record, machine) else {
         return false;
     };
     if let Some(disk) = &now.disk.recorded {
@@ -250,10 +259,10 @@ fn needs_handling(cache: &Cache, marks: &Marks, machine: &impl BootEnvironment) 
     now.next(Phase::Starting) == Step::Hold
 }
 
-/// The cache with its disk as it is now, and the devices that are held; `None` if its mapping is in force.
+/// The cache with its disk as it is now, and the devices that are held; `None` if its mapping serves the disk.
 fn without_mapping(record: &CacheRecord, machine: &impl BootEnvironment) -> Option<Cache> {
     let kept = match machine.mapping(&record.pair) {
-        Mapping::Holds(numbers) => numbers,
+        Mapping::Holds(numbers) | Mapping::LeadsNowhere(numbers) => numbers,
         Mapping::Starting(number) | Mapping::Halted { origin: number, .. } => vec![number],
         Mapping::None => Vec::new(),
         Mapping::Works { .. } | Mapping::PassesThrough(_) => return None,

@@ -275,7 +275,8 @@ fn a_disk_that_a_program_has_for_a_moment_is_held_and_mapped() {
         machine.done.take(),
         ["pause", "hold disk-", "leave out disk-", "map disk-"]
     );
-    assert!(caches.is_empty() && !marks.has(&"ab".repeat(16)));
+    // The disk may come back as another device.
+    assert!(caches.is_empty() && marks.has(&"ab".repeat(16)));
     std::fs::remove_dir_all(&root).unwrap();
 }
 

@@ -221,6 +221,12 @@ impl Control {
         if !self.idle(pair)? {
             return Ok(None);
         }
+        let (name, table) = self.loaded(pair)?;
+        Ok((!table.devices.is_empty()).then_some((name, table)))
+    }
+
+    /// Kernel name of a mapping, and its table that is loaded and not in force. Without one, that table is empty.
+    fn loaded(&self, pair: &Pair) -> DmResult<(String, Table)> {
         self.with(&pair.uuid, |id| {
             let options = DmOptions::default().set_flags(
                 DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH | DmFlags::DM_QUERY_INACTIVE_TABLE,
@@ -232,8 +238,7 @@ impl Control {
             let lines = table
                 .iter()
                 .map(|(_, _, target, line)| (target.as_str(), line.as_str()));
-            let (name, table) = (format!("dm-{}", info.device().minor), Table::of(lines));
-            Ok((!table.devices.is_empty()).then_some((name, table)))
+            Ok((format!("dm-{}", info.device().minor), Table::of(lines)))
         })
     }
 
@@ -249,7 +254,12 @@ impl Control {
         }
         let entries = self.entries()?;
         let ours = entries.iter().find(|e| e.uuid == pair.uuid && e.active);
-        Ok(ours.map_or(Mapping::None, |e| Mapping::in_force(&e.table, e.suspended)))
+        match ours.map(|e| Mapping::in_force(&e.table, e.suspended)) {
+            Some(Mapping::Works { origin, .. }) if !is_there(&origin) => {
+                Ok(Mapping::LeadsNowhere(self.loaded(pair)?.1.devices))
+            }
+            other => Ok(other.unwrap_or(Mapping::None)),
+        }
     }
 
     /// Makes an empty mapping, and gives its kernel name.

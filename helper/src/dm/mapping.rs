@@ -29,6 +29,9 @@ pub enum Mapping {
         /// Number of the SSD.
         ssd: String,
     },
+    /// It is meant to use its SSD, and its disk is gone. Beside that it keeps the devices with these numbers from every
+    /// program.
+    LeadsNowhere(Vec<String>),
     /// It passes everything to the disk with this number.
     PassesThrough(String),
 }
@@ -85,7 +88,10 @@ impl Mapping {
 
     /// Whether the mapping uses the SSD, or is meant to.
     pub fn is_attached(&self) -> bool {
-        matches!(self, Self::Works { .. } | Self::Halted { .. })
+        matches!(
+            self,
+            Self::Works { .. } | Self::Halted { .. } | Self::LeadsNowhere(_)
+        )
     }
 
     /// Whether the disk may lack data if the mapping is removed. `status`: its status line, if it can be read.

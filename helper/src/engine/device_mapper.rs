@@ -11,6 +11,7 @@ mod timing;
 use self::guards::DeviceNode;
 use super::{Engine, LiveMapping, Status};
 use crate::action::{Action, MountDevice, Pair};
+use crate::boot::late::Marks;
 use crate::disks;
 use crate::dm::control::{Control, DmFailure};
 use crate::dm::message::{Flush, Message};
@@ -307,6 +308,22 @@ impl Engine for DeviceMapper {
 
     async fn mount_left_out(&self, pair: &Pair) {
         self.mount_left(pair).await;
+    }
+
+    fn hold_at_return(&self, uuid: &str, hold: bool) {
+        let marks = Marks::default();
+        match hold {
+            true if marks.has(uuid) => {}
+            true => {
+                if let Err(e) = marks.set(uuid) {
+                    tracing::error!(
+                        uuid,
+                        "a disk that comes back is held by the service only: {e}"
+                    );
+                }
+            }
+            false => marks.clear(uuid),
+        }
     }
 
     async fn send_message(&self, uuid: &str, message: Message) -> Result<(), Failure> {

@@ -80,8 +80,12 @@ impl Service {
             if let Some(live) = seen.live.filter(|live| live.attached) {
                 self.let_grow(live, &facts).await;
                 let ssd = facts.ssd(&pair).is_some_and(|ssd| ssd.number == live.ssd);
-                if ssd && leads_to(live, &pair, &facts) {
+                let disk = leads_to(live, &pair, &facts);
+                if ssd && disk {
                     self.record_names(&record, &pair);
+                }
+                if disk && lifecycle::lacks_data(&record) {
+                    self.hold_at_return(&uuid);
                 }
             }
             self.record_content(&record, mapped(&facts, &pair));

@@ -157,6 +157,9 @@ impl Service {
             devices,
             records,
         });
+        if records {
+            self.engine.hold_at_return(uuid, false);
+        }
         Ok(Reservation(self, uuid.to_owned()))
     }
 
@@ -231,6 +234,9 @@ impl Service {
                 devices: devices.clone(),
                 records: kind != JobKind::Flush,
             });
+            if kind != JobKind::Flush {
+                self.engine.hold_at_return(&uuid, false);
+            }
             (path, inner.end_test(&devices))
         };
         if tested {

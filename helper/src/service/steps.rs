@@ -86,6 +86,15 @@ impl Service {
         }
     }
 
+    /// Has the disk of a cache that lacks data held as soon as it comes back as another device. A job that changes the
+    /// cache ends that.
+    pub(super) fn hold_at_return(&self, uuid: &str) {
+        let inner = self.inner();
+        if !inner.running.iter().any(|r| r.uuid == uuid && r.records) {
+            self.engine.hold_at_return(uuid, true);
+        }
+    }
+
     /// Does what is to be done with a cache now. Returns its record, and false if a disk that has to be held is not
     /// held. `None`: the cache has no record any more.
     pub(super) async fn take_steps(

@@ -188,8 +188,21 @@ fn a_held_disk_that_comes_back_is_held_again_until_its_cache_works() {
     assert_eq!(machine.done.take(), ["leave out disk-"]);
     assert!(!done(&machine) && marks.has(&record.pair.uuid));
     *machine.mapping.borrow_mut() = Some(works());
+    assert!(!done(&machine) && marks.has(&record.pair.uuid));
+    // Its link is reset while programs use the mapping.
+    machine.renumbered = Some("8:48");
+    *machine.mapping.borrow_mut() = Some(Mapping::LeadsNowhere(vec![]));
+    handle_marked(&marks, &machine, &store);
+    assert_eq!(machine.done.take(), ["hold disk-", "leave out disk-"]);
+    *machine.mapping.borrow_mut() = Some(Mapping::LeadsNowhere(vec!["8:48".to_owned()]));
+    assert!(!done(&machine));
+    assert_eq!(store.caches(), std::slice::from_ref(&record));
+    let clean = CacheRecord {
+        may_be_dirty: false,
+        ..record.clone()
+    };
+    store.save_cache(&clean).unwrap();
     assert!(!done(&machine) && !marks.has(&record.pair.uuid));
-    assert_eq!(store.caches(), [record]);
     fs::remove_dir_all(&root).unwrap();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Holds disks, so that no program uses them until their cache is mapped.
 
-use super::{Control, DmResult, is_there, lines_of, other};
+use super::{Control, DmResult, lines_of, other};
 use crate::action::Pair;
 use crate::dm::mapping::Mapping;
 use crate::dm::table::Linear;
@@ -40,10 +40,10 @@ impl Control {
     /// `EBUSY` if a program already uses a needed disk. An error also if the mapping passes everything to its disk.
     pub fn hold(&self, pair: &Pair, disks: &[Linear], needed: usize) -> DmResult<()> {
         let held = match self.mapping(pair)? {
-            Mapping::Works { origin, .. } if is_there(&origin) => return Ok(()),
+            Mapping::Works { .. } => return Ok(()),
             // Its disk is back as another device.
-            Mapping::Works { .. } => {
-                return hold_each(disks, needed, &[], |disks| {
+            Mapping::LeadsNowhere(held) => {
+                return hold_each(disks, needed, &held, |disks| {
                     self.load(&pair.uuid, &beside(disks))
                 });
             }

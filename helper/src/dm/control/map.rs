@@ -96,6 +96,10 @@ impl Control {
         };
         match self.mapping(pair)? {
             Mapping::Works { .. } => return Ok(()),
+            // The programs above it still have the disk that is gone.
+            Mapping::LeadsNowhere(_) => {
+                return Err(other("map", "the disk of the mapping is gone"));
+            }
             Mapping::Halted { .. } => {
                 let runs = self.run_again(pair, table, sectors);
                 if runs.is_err() {

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 
 use super::MOUNTED;
 use crate::kept::{BOOT, KeptMachine, STARTED};
-use tandem_guest::guest::SHORT;
+use tandem_guest::guest::{MOUNT_POINT, SHORT};
 use tandem_guest::vm::Vm;
 use tandem_harness::hash;
 use tandem_harness::layer::Bench;
@@ -20,7 +20,7 @@ for _ in $(seq 600); do
 	esac
 	sleep 0.2
 done
-ls /run/tandem-late | grep -q . && exit 0
+ls /run/tandem/late | grep -q . && exit 0
 echo "no mark"; systemctl status tandem-assemble; lsblk
 journalctl -b --no-pager -o short-monotonic | tail -40
 exit 1"#;
@@ -28,14 +28,23 @@ exit 1"#;
 /// another device.
 const HELD: &str = r#"
 for _ in $(seq 300); do
-	if dmsetup table --inactive | grep -q "^tandem-.* linear " && ls /run/tandem-late | grep -q .; then
+	if dmsetup table --inactive | grep -q "^tandem-.* linear " && ls /run/tandem/late | grep -q .; then
 		exit 0
 	fi
 	sleep 0.2
 done
-echo "it is not held"; ls /run/tandem-late; lsblk; dmsetup info
+echo "it is not held"; ls /run/tandem/late; lsblk; dmsetup info
 journalctl -b --no-pager -o short-monotonic | tail -60
 exit 1"#;
+/// Script that ends when the machine has lost the disk.
+const GONE: &str = "for _ in $(seq 100); do lsblk -dno SERIAL | grep -qx WANTED || exit 0; sleep 0.1; done; lsblk; exit 1";
+/// Script that ends when the mapping leads to this disk and is mounted.
+const MOVED: &str = r#"
+for _ in $(seq 300); do
+	dmsetup table | grep -q " tandem $(cat /sys/class/block/DISK1/dev) " && exec systemctl start home-anna-Archive.mount
+	sleep 0.2
+done
+echo "it leads elsewhere"; lsblk; dmsetup table; exit 1"#;
 /// Commands that add `nofail` to fstab, and take it away.
 const NOFAIL: &str = "sed -i 's/ext4 noatime/ext4 nofail,noatime/' /etc/fstab; systemctl daemon-reload; grep -q nofail,noatime /etc/fstab";
 const FAIL: &str =
@@ -78,6 +87,51 @@ impl KeptMachine {
         self.sh(FAIL).map(drop)
     }
 
+    /// The link of the disk is reset while its file system is mounted and the service does not run. The disk comes back
+    /// as another device, and its mapping leads nowhere.
+    pub(crate) fn comes_back(&mut self, bench: &Bench) -> Result<()> {
+        let left = self.leave_dirty("before-disk-came-back")?;
+        let disk = self.pair.origin.clone();
+        self.sh("systemctl mask --runtime --now tandem")?;
+        self.vm()?.unplug(&disk)?;
+        self.sh(&GONE.replace("WANTED", disk.serial))?;
+        let before = hash::file(&disk.file)?;
+        self.vm()?.plug_again(&disk)?;
+        self.sh(HELD)?;
+        let name = self.vm()?.device(disk.serial)?;
+        self.is_refused_to_all(bench, &name)?;
+        ensure!(
+            hash::file(&disk.file)? == before,
+            "the disk was written beside its mapping"
+        );
+        self.sh(&format!(
+            "systemctl unmask --runtime tandem && systemctl start tandem && umount {MOUNT_POINT}"
+        ))?;
+        self.sh(&MOVED.replace("DISK", &name))?;
+        self.assembled()?;
+        self.still_dirty(bench, left)?;
+        self.all_there()
+    }
+
+    /// Neither a mount nor a check of the disk's partition may go well.
+    fn is_refused_to_all(&mut self, bench: &Bench, name: &str) -> Result<()> {
+        for tried in [
+            "mount /dev/DISK1 /mnt",
+            "udisksctl mount --no-user-interaction -b /dev/DISK1",
+            "e2fsck -p /dev/DISK1",
+        ] {
+            self.is_refused(bench, &tried.replace("DISK", name))?;
+        }
+        Ok(())
+    }
+
+    fn is_refused(&mut self, bench: &Bench, line: &str) -> Result<()> {
+        let ended = self.vm()?.agent.run(line, SHORT, |_| ())?;
+        bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+        ensure!(ended.code != 0, "{line} went well");
+        Ok(())
+    }
+
     /// The disk comes long after the start, and its SSD is missing as well.
     pub(crate) fn late_without_ssd(&mut self, bench: &Bench) -> Result<()> {
         let left = self.start_without_disk(bench, "before-both-were-late", false)?;
@@ -88,17 +142,11 @@ impl KeptMachine {
         self.vm()?.plug(&disk)?;
         self.sh(HELD)?;
         let name = self.vm()?.device(disk.serial)?;
-        for tried in [
-            "mount /dev/DISK1 /mnt",
+        self.is_refused(
+            bench,
             "systemctl start home-anna-Archive.mount && findmnt /home/anna/Archive",
-            "udisksctl mount --no-user-interaction -b /dev/DISK1",
-            "e2fsck -p /dev/DISK1",
-        ] {
-            let line = tried.replace("DISK", &name);
-            let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
-            bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
-            ensure!(ended.code != 0, "{line} went well");
-        }
+        )?;
+        self.is_refused_to_all(bench, &name)?;
         let source = self.source()?;
         ensure!(source.is_empty(), "mounted from {source}");
         let listed = self.sh("tandemctl --json list")?;
