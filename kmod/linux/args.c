@@ -76,12 +76,18 @@ static bool parse_sectors(const char *word, struct tandem_limit *limit)
 	return true;
 }
 
+static bool parse_rest(const char *word, struct tandem_limit *limit)
+{
+	return !kstrtouint(word, 10, &limit->rest) &&
+	       limit->rest <= TANDEM_REST_SECONDS_MAX;
+}
+
 static int parse_pair(const char *name, const char *value,
 		      struct tandem_args *args, unsigned int *seen, char **why)
 {
 	static const char *const names[] = {
 		"uuid", "origin_id", "format", "start", "lost", "dirty_seconds",
-		"dirty_sectors"
+		"dirty_sectors", "rest_seconds"
 	};
 	unsigned long long number;
 	unsigned int which;
@@ -121,6 +127,10 @@ static int parse_pair(const char *name, const char *value,
 	if (which == 6) {
 		*why = "dirty_sectors must be 0, or 2048 or more";
 		return parse_sectors(value, &args->limit) ? 0 : -EINVAL;
+	}
+	if (which == 7) {
+		*why = "rest_seconds must be from 0 to 86400";
+		return parse_rest(value, &args->limit) ? 0 : -EINVAL;
 	}
 	args->format = true;
 	*why = "format must be new";
@@ -186,10 +196,13 @@ int tandem_parse_message(unsigned int argc, char **argv, struct tandem_message *
 		message->order = TANDEM_ORDER_DROP;
 		return 0;
 	}
-	if (argc == 3 && !strcasecmp(argv[0], "dirty_limit")) {
+	if ((argc == 3 || argc == 4) && !strcasecmp(argv[0], "dirty_limit")) {
 		message->order = TANDEM_ORDER_LIMIT;
+		message->limit.rest = 0;
 		return parse_seconds(argv[1], &message->limit) &&
-		       parse_sectors(argv[2], &message->limit) ? 0 : -EINVAL;
+		       parse_sectors(argv[2], &message->limit) &&
+		       (argc == 3 || parse_rest(argv[3], &message->limit)) ?
+			0 : -EINVAL;
 	}
 	if (argc != 2)
 		return -EINVAL;

@@ -12,11 +12,13 @@
 struct tandem_limit {
 	u32 seconds;	/* that writing it back may take */
 	u64 sectors;	/* 0: as much as three quarters of the cache */
+	u32 rest;	/* seconds that it may wait for a disk at rest */
 };
 
 #define TANDEM_DIRTY_SECONDS		30u	/* unless the user says otherwise */
 #define TANDEM_DIRTY_SECONDS_MAX	3600u
 #define TANDEM_DIRTY_SECTORS_MIN	2048u
+#define TANDEM_REST_SECONDS_MAX		86400u
 
 struct tandem_args {
 	struct td_identity identity;

@@ -83,6 +83,32 @@ static void look_for_hits(struct tandem *t)
 	}
 }
 
+/*
+ * How long, in ms, may dirty data still wait for a disk at rest? Once the disk was woken,
+ * everything goes there that was not written just now. Lock held.
+ */
+static u32 may_rest(const struct tandem *t)
+{
+	const struct tandem_cleaner *c = &t->cleaner;
+	unsigned long rest = (unsigned long)t->args.limit.rest * HZ;
+
+	if (c->works || !to_come(c->kept_since + rest, rest))
+		return 0;
+	return jiffies_to_msecs(c->kept_since + rest - jiffies);
+}
+
+/* Follow what may_rest() needs, once a second while there is dirty data. Lock held. */
+static void follow_rest(struct tandem *t)
+{
+	struct tandem_cleaner *c = &t->cleaner;
+
+	if (c->works && ms_since(c->began) < TANDEM_AWAKE)
+		return;
+	if (c->works || !c->was_dirty)
+		c->kept_since = jiffies;
+	c->works = false;
+}
+
 /* How many jobs may be in flight now. *again: ms after which to ask again. Lock held. */
 static u32 jobs_allowed(const struct tandem *t, u32 *again)
 {
@@ -96,6 +122,7 @@ static u32 jobs_allowed(const struct tandem *t, u32 *again)
 			     ms_since(READ_ONCE(t->disk_used)),
 		.ssd_idle = ms_since(c->hit),
 		.write_idle = ms_since(READ_ONCE(t->written)),
+		.rest = may_rest(t),
 		.drain = is_draining(t),
 		.paused = is_paused(c),
 	};
@@ -249,6 +276,8 @@ static enum cleaning_start begin_cleaning(struct tandem *t, bool urgent,
 	if (begun == CLEANING_BEGUN) {
 		list_del_init(&job->free);
 		c->inflight++;
+		c->works = true;
+		c->began = jiffies;
 	}
 	tandem_unlock_cleaner(t, flags);
 	if (begun == CLEANING_BEGUN)
@@ -350,6 +379,7 @@ void tandem_cleaner_tick(struct tandem *t)
 	set_dirty_limit(t);
 	if (!dirty && c->was_dirty && is_draining(t))
 		schedule_work(&t->event);
+	follow_rest(t);
 	c->was_dirty = dirty;
 	if (dirty)
 		tandem_cleaner_kick(t);
@@ -463,5 +493,6 @@ void tandem_cleaner_init(struct tandem *t)
 	c->not_before = jiffies;
 	c->careful = jiffies;
 	c->since = jiffies;
+	c->kept_since = jiffies;
 	c->stopping = true;
 }

@@ -43,6 +43,10 @@ u32 tandem_pace(const struct tandem_pace *p, u32 *again)
 		return idle ? speed : 4;
 	if (!idle)
 		return 0;
+	if (p->rest && p->disk_idle >= TANDEM_AWAKE) {
+		*again = p->rest;
+		return 0;
+	}
 	/* Data that was just written is likely to be written again soon. */
 	if (p->full > TANDEM_PACE_ALL / 8 || p->write_idle >= IDLE_WRITES)
 		return speed;

@@ -15,12 +15,16 @@
 #define TANDEM_FULL_SPEED	255u	/* at a drain; one more is for urgent ones */
 #define TANDEM_IDLE_SPEED	64u	/* while nobody waits for their end */
 
+/* ms: a disk that was used so recently turns. Any disk waits longer before it rests. */
+#define TANDEM_AWAKE		10000u
+
 struct tandem_pace {
 	bool dirty;		/* is there anything to write back? */
 	u32 full;		/* of what may be dirty, in TANDEM_PACE_ALL parts */
 	u32 disk_idle;		/* ms since the last foreground request to the disk */
 	u32 ssd_idle;		/* ms since the last read that the SSD answered */
 	u32 write_idle;		/* ms since the last write of the user */
+	u32 rest;		/* ms that the data may still wait for a disk at rest */
 	bool drain;		/* all is to be written back */
 	bool paused;		/* by the user, or a stop began */
 };

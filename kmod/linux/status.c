@@ -141,12 +141,15 @@ static void status_table(struct tandem *t, char *result, unsigned int maxlen)
 
 	tandem_unlock(t, flags);
 	DMEMIT("%s %s %s %u uuid %*phN origin_id %*phN", t->origin->name,
-	       t->ssd->name, mode_name(t), 4 + 2 * seconds + 2 * !!limit.sectors,
+	       t->ssd->name, mode_name(t),
+	       4 + 2 * seconds + 2 * !!limit.sectors + 2 * !!limit.rest,
 	       TD_UUID_BYTES, id->uuid, (int)id->origin_id_bytes, id->origin_id);
 	if (seconds)
 		DMEMIT(" dirty_seconds %u", limit.seconds);
 	if (limit.sectors)
 		DMEMIT(" dirty_sectors %llu", limit.sectors);
+	if (limit.rest)
+		DMEMIT(" rest_seconds %u", limit.rest);
 }
 
 void tandem_status(struct dm_target *ti, status_type_t type,

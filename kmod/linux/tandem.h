@@ -64,7 +64,10 @@ struct tandem_cleaner {
 	enum tandem_flush flush;
 	bool stopping;			/* a suspend began: urgent places only */
 	bool waits_for_record;		/* found no place: look again after a group */
-	bool was_dirty;			/* a tick ago; for the event of a drain's end */
+	bool was_dirty;			/* a tick ago */
+	unsigned long kept_since;	/* jiffies: no dirty data is older */
+	unsigned long began;		/* jiffies: the last job began; see @works */
+	bool works;			/* a job began since @kept_since */
 	u64 hits;			/* sectors read from the SSD so far */
 	unsigned long hits_read;	/* jiffies: @hits was read last */
 	unsigned long hit;		/* jiffies: @hits was last seen to grow */

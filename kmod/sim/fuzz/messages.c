@@ -33,7 +33,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	unsigned int count = take_words(data, size, words);
 	struct tandem_message m = { .mode = TD_WRITETHROUGH };
 	int r = tandem_parse_message(count, words, &m);
-	bool known = count == 3 && !strcasecmp(words[0], "dirty_limit") && !r;
+	bool known = (count == 3 || count == 4) && !r &&
+		     !strcasecmp(words[0], "dirty_limit");
 
 	for (u32 i = 0; i < ARRAY_SIZE(grammar); i++) {
 		unsigned int wanted = grammar[i].second ? 2 : 1;
@@ -53,7 +54,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	must(known || r < 0, "taken, though it is not in the grammar");
 	must(r || m.order != TANDEM_ORDER_LIMIT ||
 	     (m.limit.seconds >= 1 && m.limit.seconds <= 3600 &&
-	      (!m.limit.sectors || m.limit.sectors >= 2048)),
+	      (!m.limit.sectors || m.limit.sectors >= 2048) &&
+	      m.limit.rest <= 86400),
 	     "a limit that is out of range");
 	free_words(words, count);
 	return 0;

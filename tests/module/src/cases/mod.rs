@@ -33,6 +33,7 @@ mod pulled;
 mod refusals;
 mod reload;
 mod rescued;
+mod rest;
 mod sameness;
 mod settings;
 mod short_memory;
@@ -49,6 +50,7 @@ pub fn of(set: &str) -> Option<Vec<Case>> {
         "" => Some(all()),
         "time" => Some(cases(&[
             time::CASES,
+            rest::CASES,
             behind::CASES,
             ahead::CASES,
             latency::TIMED,
