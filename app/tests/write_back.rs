@@ -161,6 +161,24 @@ async fn how_much_may_wait_is_chosen(
     let row = hand::row(window, "Limit for Unwritten Data").unwrap();
     let row = row.downcast::<adw::ComboRow>().unwrap();
     let limit = || window.shown_cache().unwrap().facts().dirty_limit;
+    let rest = hand::row(window, "Let the Hard Disk Rest").unwrap();
+    let rest = rest.downcast::<adw::ComboRow>().unwrap();
+    rest.set_selected(2);
+    hand::wait(window, "an hour of rest", || {
+        (limit().rest == 60).then_some(())
+    })
+    .await;
+    assert_eq!((rest.selected(), limit().seconds), (2, 30));
+    hand::wait(window, "row that can be used", || {
+        rest.is_sensitive().then_some(())
+    })
+    .await;
+    rest.set_selected(0);
+    hand::wait(window, "no rest", || (limit().rest == 0).then_some(())).await;
+    hand::wait(window, "row that can be used", || {
+        row.is_sensitive().then_some(())
+    })
+    .await;
     assert_eq!((row.selected(), limit()), (1, DirtyLimit::default()));
     levers.set_authorized(false).await.unwrap();
     row.set_selected(3);
@@ -175,7 +193,11 @@ async fn how_much_may_wait_is_chosen(
         })
         .await;
         row.set_selected(place);
-        let wanted = DirtyLimit { seconds, bytes };
+        let wanted = DirtyLimit {
+            seconds,
+            bytes,
+            rest: 0,
+        };
         hand::wait(window, "new limit", || (limit() == wanted).then_some(())).await;
         assert_eq!(row.selected(), place);
     }

@@ -3,6 +3,7 @@
 
 mod before_off;
 mod candidates;
+mod choices;
 mod commands;
 mod dirty_limit;
 mod history;
@@ -138,6 +139,10 @@ mod imp {
         pub dirty_limit: TemplateChild<adw::ComboRow>,
         /// The choices of `dirty_limit`.
         pub dirty_limits: RefCell<Vec<DirtyLimit>>,
+        #[template_child]
+        pub rest: TemplateChild<adw::ComboRow>,
+        /// The choices of `rest`, in minutes.
+        pub rests: RefCell<Vec<u32>>,
         /// Offers to take the pause back.
         pub pause_offer: RefCell<Option<adw::Toast>>,
         #[template_child]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How much data may be on the SSD only.
+//! How much data may be on the SSD only, and how long.
 
 use serde::{Deserialize, Serialize};
 use zbus::Type;
@@ -11,6 +11,9 @@ pub struct DirtyLimit {
     pub seconds: u32,
     /// Bytes of dirty data; 0: three quarters of the cache.
     pub bytes: u64,
+    /// Minutes that dirty data may wait while no program uses the hard disk, so that the disk can rest; 0: it does not wait.
+    #[serde(default)]
+    pub rest: u32,
 }
 
 impl DirtyLimit {
@@ -19,10 +22,14 @@ impl DirtyLimit {
     /// The smallest valid number of bytes above 0.
     pub const MIN_BYTES: u64 = 1 << 20;
 
+    /// The largest valid number of minutes.
+    pub const MAX_REST: u32 = 24 * 60;
+
     /// Whether the module takes this limit.
     pub fn is_valid(&self) -> bool {
         (1..=Self::MAX_SECONDS).contains(&self.seconds)
             && (self.bytes == 0 || self.bytes >= Self::MIN_BYTES)
+            && self.rest <= Self::MAX_REST
     }
 
     /// Whether this is the limit of a new cache.
@@ -37,6 +44,7 @@ impl Default for DirtyLimit {
         Self {
             seconds: 30,
             bytes: 0,
+            rest: 0,
         }
     }
 }

@@ -189,9 +189,9 @@ pub enum Request {
         /// Cache; may be left out if there is one
         cache: Option<String>,
     },
-    /// Set how much data may be on the SSD only, in write-back
+    /// Set how much data may be on the SSD only, in write-back, and how long
     ///
-    /// What is left out gets the value of a new cache: 30 seconds, and three quarters of the cache.
+    /// What is left out gets the value of a new cache: 30 seconds, three quarters of the cache, and no rest.
     DirtyLimit {
         /// Cache; may be left out if there is one
         cache: Option<String>,
@@ -202,6 +202,10 @@ pub enum Request {
         /// Only so much, such as 500MB (1MiB at least)
         #[arg(long, value_name = "SIZE", value_parser = tandem_api::parse_size)]
         size: Option<u64>,
+        /// Let data wait for so many minutes while no program uses the hard disk, so that the disk can rest
+        #[arg(long, value_name = "MINUTES", default_value_t = 0,
+              value_parser = clap::value_parser!(u32).range(..=1440))]
+        rest: u32,
     },
     /// Give a cache a name of your own
     Rename {

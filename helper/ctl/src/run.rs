@@ -113,10 +113,16 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
             cache,
             seconds,
             size,
+            rest,
         } => {
             let cache = one(&connection, cache.as_deref()).await?;
             let bytes = size.unwrap_or_default();
-            cache.set_dirty_limit(DirtyLimit { seconds, bytes }).await?;
+            let limit = DirtyLimit {
+                seconds,
+                bytes,
+                rest,
+            };
+            cache.set_dirty_limit(limit).await?;
             Ok(())
         }
         Request::Rename { name, cache } => {

@@ -28,12 +28,16 @@ pub fn dirty_limit(limit: &DirtyLimit) -> String {
         seconds => format!("{seconds} seconds"),
     };
     let time = format!("what the disk can write in {seconds}");
-    match limit.bytes {
+    let amount = match limit.bytes {
         0 => format!("Only {time} may be on the SSD only"),
         size => format!(
             "Only {time}, and {} at most, may be on the SSD only",
             bytes(size)
         ),
+    };
+    match limit.rest {
+        0 => amount,
+        minutes => format!("{amount}; for {minutes} minutes at most while the disk rests"),
     }
 }
 

@@ -103,7 +103,7 @@ impl Dirt {
 
     /// Whether more may get dirty. Beyond the limit writes go to the disk as well.
     fn is_below_limit(&self) -> bool {
-        let DirtyLimit { seconds, bytes } = self.limit;
+        let DirtyLimit { seconds, bytes, .. } = self.limit;
         self.seconds() < u64::from(seconds) && (bytes == 0 || self.dirty * SECTOR_BYTES < bytes)
     }
 

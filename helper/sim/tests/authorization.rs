@@ -114,6 +114,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                     let limit = DirtyLimit {
                         seconds: 5,
                         bytes: 0,
+                        rest: 0,
                     };
                     call(&(limit,)).await
                 }

@@ -43,8 +43,14 @@ impl fmt::Display for Message {
                 Flush::Resume => "flush resume",
                 Flush::Stop => "flush stop",
             }),
-            Self::DirtyLimit(DirtyLimit { seconds, bytes }) => {
-                write!(f, "dirty_limit {seconds} {}", bytes / SECTOR_BYTES)
+            Self::DirtyLimit(limit) => {
+                let sectors = limit.bytes / SECTOR_BYTES;
+                write!(f, "dirty_limit {} {sectors}", limit.seconds)?;
+                match limit.rest {
+                    // An older module takes two words only.
+                    0 => Ok(()),
+                    minutes => write!(f, " {}", u64::from(minutes) * 60),
+                }
             }
             Self::Promotion(true) => f.write_str("promotion on"),
             Self::Promotion(false) => f.write_str("promotion off"),
@@ -71,8 +77,14 @@ mod tests {
         let limit = DirtyLimit {
             seconds: 5,
             bytes: 2 << 20,
+            rest: 0,
         };
         assert_eq!(Message::DirtyLimit(limit).to_string(), "dirty_limit 5 4096");
+        let rests = DirtyLimit { rest: 60, ..limit };
+        assert_eq!(
+            Message::DirtyLimit(rests).to_string(),
+            "dirty_limit 5 4096 3600"
+        );
         assert_eq!(Message::Promotion(true).to_string(), "promotion on");
         assert_eq!(Message::Promotion(false).to_string(), "promotion off");
         assert_eq!(Message::LossRecorded.to_string(), "loss recorded");

@@ -49,7 +49,12 @@ impl fmt::Display for Tandem {
             new,
             start_cold,
             lost_generation,
-            dirty_limit: DirtyLimit { seconds, bytes },
+            dirty_limit:
+                DirtyLimit {
+                    seconds,
+                    bytes,
+                    rest: minutes,
+                },
         } = self;
         let mut rest = format!("uuid {uuid} origin_id {origin_id}");
         if *new {
@@ -66,6 +71,9 @@ impl fmt::Display for Tandem {
         }
         if *bytes > 0 {
             rest += &format!(" dirty_sectors {}", bytes / SECTOR_BYTES);
+        }
+        if *minutes > 0 {
+            rest += &format!(" rest_seconds {}", u64::from(*minutes) * 60);
         }
         let words = rest.split(' ').count();
         write!(f, "{origin} {ssd} {mode} {words} {rest}")
@@ -118,6 +126,10 @@ impl FromStr for Tandem {
                 ["dirty_sectors", number] => {
                     let sectors: u64 = number.parse().map_err(|_| Malformed("argument"))?;
                     dirty_limit.bytes = sectors.saturating_mul(SECTOR_BYTES);
+                }
+                ["rest_seconds", number] => {
+                    let seconds: u32 = number.parse().map_err(|_| Malformed("argument"))?;
+                    dirty_limit.rest = seconds / 60;
                 }
                 _ => return Err(Malformed("argument")),
             }
@@ -195,6 +207,8 @@ mod tests {
                 assert!(table.to_string().ends_with(" lost 7 dirty_seconds 5"));
                 table.dirty_limit.bytes = 2 << 20;
                 assert!(table.to_string().ends_with(" dirty_sectors 4096"));
+                table.dirty_limit.rest = 60;
+                assert!(table.to_string().ends_with(" 4096 rest_seconds 3600"));
                 assert_eq!(table.to_string().parse(), Ok(table));
             }
         }

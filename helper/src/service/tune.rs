@@ -398,6 +398,7 @@ mod tests {
         let limit = DirtyLimit {
             seconds: 5,
             bytes: 0,
+            rest: 0,
         };
         let failure = service.record_limit(&before, limit).await.unwrap_err();
         assert_eq!(failure.kind, Kind::WrongState);

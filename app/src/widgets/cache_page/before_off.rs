@@ -7,7 +7,7 @@ use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use tandem_api::{CacheState, Mode};
 
-use super::CachePage;
+use super::{CachePage, choices};
 use crate::display::duration;
 use crate::model::facts::CacheFacts;
 use crate::widgets::remove_dialog::show_failure;
@@ -33,27 +33,20 @@ impl CachePage {
             .set_visible(is_used || facts.shutdown_minutes > 0);
         imp.before_off
             .set_sensitive(facts.state == CacheState::Active);
-        let limits = limits(facts.shutdown_minutes);
-        let place = limits.iter().position(|at| *at == facts.shutdown_minutes);
-        let place = place.and_then(|place| u32::try_from(place).ok());
-        if *imp.limits.borrow() != limits {
-            let words: Vec<String> = limits.iter().copied().map(limit_words).collect();
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            // A new model selects its first entry, which must not count as a choice.
-            imp.limits.take();
-            imp.before_off
-                .set_model(Some(&gtk::StringList::new(&words)));
-        }
-        imp.limits.take();
-        imp.before_off.set_selected(place.unwrap_or_default());
-        imp.limits.replace(limits);
+        let minutes = facts.shutdown_minutes;
+        choices::show(
+            &imp.before_off,
+            &imp.limits,
+            limits(minutes),
+            &minutes,
+            |&minutes| limit_words(minutes),
+        );
     }
 
     /// Has the service take over what the person has chosen.
     fn set_before_off(&self) {
         let imp = self.imp();
-        let place = usize::try_from(imp.before_off.selected()).unwrap_or_default();
-        let chosen = imp.limits.borrow().get(place).copied();
+        let chosen = choices::selected(&imp.before_off, &imp.limits);
         let (Some(minutes), Some(cache), Some(client)) =
             (chosen, self.cache(), imp.client.get().cloned())
         else {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How much data may be on the SSD only.
+//! How much data may be on the SSD only, and how long.
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
+use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use tandem_api::{DirtyLimit, Mode};
 
-use super::CachePage;
+use super::{CachePage, choices};
 use crate::display::{bytes, duration};
 use crate::model::facts::CacheFacts;
 use crate::widgets::remove_dialog::show_failure;
@@ -15,12 +16,20 @@ const MB: u64 = 1_000_000;
 
 /// Only this time, in seconds.
 const fn time(seconds: u32) -> DirtyLimit {
-    DirtyLimit { seconds, bytes: 0 }
+    DirtyLimit {
+        seconds,
+        bytes: 0,
+        rest: 0,
+    }
 }
 
 /// This amount, within the usual time.
 const fn amount(bytes: u64) -> DirtyLimit {
-    DirtyLimit { seconds: 30, bytes }
+    DirtyLimit {
+        seconds: 30,
+        bytes,
+        rest: 0,
+    }
 }
 
 /// The limits that a person can choose.
@@ -33,6 +42,9 @@ const LIMITS: [DirtyLimit; 6] = [
     amount(2000 * MB),
 ];
 
+/// Minutes for which a person can let the hard disk rest.
+const RESTS: [u32; 6] = [0, 30, 60, 3 * 60, 8 * 60, 24 * 60];
+
 impl CachePage {
     pub(super) fn prepare_dirty_limit(&self) {
         let row = &self.imp().dirty_limit;
@@ -41,36 +53,41 @@ impl CachePage {
             self,
             move |_| page.set_dirty_limit()
         ));
+        self.imp().rest.connect_selected_notify(clone!(
+            #[weak(rename_to = page)]
+            self,
+            move |_| page.set_dirty_limit()
+        ));
     }
 
-    /// Shows the setting of the service.
+    /// Shows the settings of the service.
     pub(super) fn refresh_dirty_limit(&self, facts: &CacheFacts) {
         let imp = self.imp();
-        let row = &imp.dirty_limit;
-        row.set_visible(facts.mode == Mode::Writeback || facts.waits_for_kernel);
-        let limits = limits(facts.dirty_limit);
-        let place = limits.iter().position(|at| *at == facts.dirty_limit);
-        let place = place.and_then(|place| u32::try_from(place).ok());
-        if *imp.dirty_limits.borrow() != limits {
-            let words: Vec<String> = limits.iter().map(limit_words).collect();
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            // A new model selects its first entry, which must not count as a choice.
-            imp.dirty_limits.take();
-            row.set_model(Some(&gtk::StringList::new(&words)));
-        }
-        imp.dirty_limits.take();
-        row.set_selected(place.unwrap_or_default());
-        imp.dirty_limits.replace(limits);
+        let is_used = facts.mode == Mode::Writeback || facts.waits_for_kernel;
+        imp.dirty_limit.set_visible(is_used);
+        imp.rest.set_visible(is_used);
+        let now = facts.dirty_limit;
+        choices::show(
+            &imp.dirty_limit,
+            &imp.dirty_limits,
+            limits(now),
+            &now,
+            limit_words,
+        );
+        choices::show(&imp.rest, &imp.rests, rests(now.rest), &now.rest, |&rest| {
+            rest_words(rest)
+        });
     }
 
     /// Has the service take over what the person has chosen.
     fn set_dirty_limit(&self) {
         let imp = self.imp();
-        let place = usize::try_from(imp.dirty_limit.selected()).unwrap_or_default();
-        let chosen = imp.dirty_limits.borrow().get(place).copied();
-        let (Some(limit), Some(cache)) = (chosen, self.cache()) else {
+        let amount = choices::selected(&imp.dirty_limit, &imp.dirty_limits);
+        let rest = choices::selected(&imp.rest, &imp.rests);
+        let (Some(amount), Some(rest), Some(cache)) = (amount, rest, self.cache()) else {
             return;
         };
+        let limit = DirtyLimit { rest, ..amount };
         if limit == cache.facts().dirty_limit {
             return;
         }
@@ -88,7 +105,11 @@ impl CachePage {
 
 /// The limits to choose from, with the present one.
 fn limits(now: DirtyLimit) -> Vec<DirtyLimit> {
-    let mut limits = LIMITS.to_vec();
+    let with_rest = |limit: &DirtyLimit| DirtyLimit {
+        rest: now.rest,
+        ..*limit
+    };
+    let mut limits: Vec<_> = LIMITS.iter().map(with_rest).collect();
     if !limits.contains(&now) {
         limits.push(now);
     }
@@ -99,8 +120,25 @@ fn limit_words(limit: &DirtyLimit) -> String {
     let time = duration(u64::from(limit.seconds));
     match *limit {
         DirtyLimit { bytes: 0, .. } => time,
-        limit if limit == amount(limit.bytes) => bytes(limit.bytes),
+        DirtyLimit { seconds: 30, .. } => bytes(limit.bytes),
         _ => format!("{time}, {}", bytes(limit.bytes)),
+    }
+}
+
+/// The rests to choose from, with the present one.
+fn rests(now: u32) -> Vec<u32> {
+    let mut rests = RESTS.to_vec();
+    if !rests.contains(&now) {
+        rests.push(now);
+        rests.sort_unstable();
+    }
+    rests
+}
+
+fn rest_words(minutes: u32) -> String {
+    match minutes {
+        0 => gettext("No"),
+        _ => duration(u64::from(minutes) * 60),
     }
 }
 
@@ -114,14 +152,19 @@ mod tests {
         let other = DirtyLimit {
             seconds: 7,
             bytes: 3 * MB,
+            rest: 90,
         };
         assert_eq!(limits(other).last(), Some(&other));
         assert_eq!(limit_words(&other), "7 seconds, 3.0\u{a0}MB");
         assert_eq!(limit_words(&DirtyLimit::default()), "30 seconds");
+        let rests = rests(other.rest);
+        assert_eq!((rests.len(), rests[3]), (7, 90));
+        assert_eq!(rest_words(90), "1 h 30 min");
     }
 
     #[test]
     fn the_service_takes_every_limit_that_is_offered() {
         assert!(LIMITS.iter().all(DirtyLimit::is_valid));
+        assert!(RESTS.iter().all(|rest| *rest <= DirtyLimit::MAX_REST));
     }
 }

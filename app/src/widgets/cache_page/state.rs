@@ -49,6 +49,7 @@ impl CachePage {
         imp.mode.set_activatable(can_change);
         imp.mode_arrow.set_visible(can_change);
         imp.dirty_limit.set_sensitive(can_change);
+        imp.rest.set_sensitive(can_change);
         let can_remove = !imp.changing.get() && !imp.busy.get();
         self.action_set_enabled("cache.change-mode", can_change);
         self.enable_speed_test(can_flush && !facts.paused, facts.speed.is_some());

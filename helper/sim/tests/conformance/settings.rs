@@ -7,6 +7,7 @@ use tandem_api::DirtyLimit;
 pub(crate) const LIMIT: DirtyLimit = DirtyLimit {
     seconds: 10,
     bytes: 64 << 20,
+    rest: 60,
 };
 
 #[tokio::test]
@@ -17,13 +18,24 @@ async fn a_limit_of_dirty_data_is_taken_kept_and_refused() {
     assert_eq!(cache.dirty_limit().await.unwrap(), DirtyLimit::default());
     cache.set_dirty_limit(LIMIT).await.unwrap();
     assert_eq!(cache.dirty_limit().await.unwrap(), LIMIT);
-    for (seconds, bytes) in [(0, 0), (3601, 0), (30, 1), (30, (1 << 20) - 1)] {
-        let refused = cache.set_dirty_limit(DirtyLimit { seconds, bytes }).await;
+    for (seconds, bytes, rest) in [
+        (0, 0, 0),
+        (3601, 0, 0),
+        (30, 1, 0),
+        (30, (1 << 20) - 1, 0),
+        (30, 0, 24 * 60 + 1),
+    ] {
+        let limit = DirtyLimit {
+            seconds,
+            bytes,
+            rest,
+        };
+        let refused = cache.set_dirty_limit(limit).await;
         let failure = Failure::from(refused.unwrap_err());
         assert_eq!(
             (failure.kind, failure.name.as_str()),
             (Kind::InvalidArgument, "limit"),
-            "{seconds} s, {bytes} bytes"
+            "{limit:?}"
         );
         assert_eq!(cache.dirty_limit().await.unwrap(), LIMIT);
     }

@@ -103,6 +103,7 @@ fn a_module_without_limits_gets_every_other_word_of_the_table() {
         dirty_limit: DirtyLimit {
             seconds: 5,
             bytes: 0,
+            rest: 0,
         },
     };
     let taken = RefCell::new(Vec::new());

@@ -18,6 +18,7 @@ async fn no_more_gets_dirty_than_the_limit_says() {
     let limit = DirtyLimit {
         seconds: 30,
         bytes: 2 << 20,
+        rest: 0,
     };
     cache.set_dirty_limit(limit).await.unwrap();
     let levers = bench.machine.simulation().await;
