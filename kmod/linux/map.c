@@ -316,9 +316,15 @@ static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io
 	return map_hit(t, bio, io, slot, 1, 0);
 }
 
-/* All but reads. */
+/*
+ * All but reads. When the disk was pulled out, each of them fails, as on the disk alone. The
+ * SSD could still take some: but a file system that gets only a part of its writes through
+ * may mark its journal as done with, while what the journal had for the disk is not there.
+ */
 static noinline int map_other(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
+	if (unlikely(test_bit(GD_DEAD, &t->origin->bdev->bd_disk->state)))
+		return DM_MAPIO_KILL;
 	switch (bio_op(bio)) {
 	case REQ_OP_WRITE:
 		if (likely(bio_sectors(bio)))
