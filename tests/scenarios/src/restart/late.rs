@@ -41,10 +41,12 @@ const GONE: &str = "for _ in $(seq 100); do lsblk -dno SERIAL | grep -qx WANTED 
 /// Script that ends when the mapping leads to this disk and is mounted.
 const MOVED: &str = r#"
 for _ in $(seq 300); do
-	dmsetup table | grep -q " tandem $(cat /sys/class/block/DISK1/dev) " && exec systemctl start home-anna-Archive.mount
+	dmsetup table | grep -q " tandem $(cat /sys/class/block/DISK1/dev) " && udevadm settle &&
+		systemctl start home-anna-Archive.mount && findmnt /home/anna/Archive && exit 0
 	sleep 0.2
 done
-echo "it leads elsewhere"; lsblk; dmsetup table; exit 1"#;
+echo "it leads elsewhere"; lsblk; dmsetup table; journalctl -b --no-pager -o short-monotonic | tail -60
+exit 1"#;
 /// Commands that add `nofail` to fstab, and take it away.
 const NOFAIL: &str = "sed -i 's/ext4 noatime/ext4 nofail,noatime/' /etc/fstab; systemctl daemon-reload; grep -q nofail,noatime /etc/fstab";
 const FAIL: &str =
@@ -92,6 +94,8 @@ impl KeptMachine {
     pub(crate) fn comes_back(&mut self, bench: &Bench) -> Result<()> {
         let left = self.leave_dirty("before-disk-came-back")?;
         let disk = self.pair.origin.clone();
+        // Some writes of the file system would find their place on the SSD, and others would not.
+        self.sh("for name in /dev/mapper/tandem-*; do dmsetup message ${name##*/} 0 drop; done")?;
         self.sh("systemctl mask --runtime --now tandem")?;
         self.vm()?.unplug(&disk)?;
         self.sh(&GONE.replace("WANTED", disk.serial))?;
