@@ -110,7 +110,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 "s" => call(&("writeback",)).await,
                 "u" => call(&(5u32,)).await,
                 "b" => call(&(true,)).await,
-                "(ut)" => {
+                "(utu)" => {
                     let limit = DirtyLimit {
                         seconds: 5,
                         bytes: 0,

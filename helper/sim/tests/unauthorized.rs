@@ -48,7 +48,7 @@ fn method(path: &str, (interface, name, signature): &(String, String, String)) -
         "u" => call.build(&(5u32,)),
         "b" => call.build(&(true,)),
         "t" => call.build(&(2_u64 << 30,)),
-        "(ut)" => call.build(&((5u32, 0u64),)),
+        "(utu)" => call.build(&((5u32, 0u64, 60u32),)),
         "o" => call.build(&(disk,)),
         "(oosbbt)" => call.build(&(spec("sda2", "sde"),)),
         "oa(ssss)" => call.build(&(disk, vec![("/etc/fstab", "/", "/dev/sda2", "UUID=ab")])),
