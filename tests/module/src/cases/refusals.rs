@@ -117,6 +117,7 @@ fn words() -> Result<()> {
         format!("writethrough 6 uuid {uuid} uuid {uuid} format new"),
         format!("writethrough 8 uuid {uuid} origin_id abcd format new speed high"),
         format!("writethrough 8 uuid {uuid} origin_id abcd format new dirty_seconds 0"),
+        format!("writethrough 6 uuid {uuid} origin_id abcd rest_seconds 86401"),
         format!("writethrough 8 uuid {uuid} origin_id abcd format new dirty_sectors 2047"),
         format!("writethrough 5 uuid {uuid} origin_id abcd format"),
         format!("writethrough 8 uuid {uuid} origin_id abcd format new"),

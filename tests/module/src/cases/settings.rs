@@ -112,10 +112,11 @@ fn lower_limit() -> Result<()> {
     ensure!(before.get("dirty_limit")? / 8 > LIMIT, "{before:?}");
     let file = io::direct(&rig.path()?)?;
     let same = model[..4096].to_vec();
+    // Beyond the limit the writes go to the disk, which must take them by then.
+    rig.keep(false)?;
     let writing = Beside::new(Duration::from_millis(100), move || {
         io::write(&file, 0, &same)
     });
-    rig.keep(false)?;
     rig.until("below the new limit", |status| status.dirty <= LIMIT)?;
     writing.end()?;
     let file = io::direct(&rig.path()?)?;
@@ -145,7 +146,7 @@ fn lower_limit() -> Result<()> {
 fn in_the_table() -> Result<()> {
     let mut rig = Rig::disks(writeback::config())?;
     let words = format!(
-        "writeback 8 uuid {} origin_id {} dirty_seconds 5 dirty_sectors 4096",
+        "writeback 10 uuid {} origin_id {} dirty_seconds 5 dirty_sectors 4096 rest_seconds 60",
         rig.uuid, rig.origin_id
     );
     rig.attach(true)?;
@@ -191,7 +192,9 @@ fn refused() -> Result<()> {
         "dirty_limit 30 2047",
         "dirty_limit -1 0",
         "dirty_limit 30 much",
-        "dirty_limit 30 0 0",
+        "dirty_limit 30 0 86401",
+        "dirty_limit 30 0 -1",
+        "dirty_limit 30 0 0 0",
     ] {
         ensure!(device.message(text).is_err(), "taken: {text}");
     }
