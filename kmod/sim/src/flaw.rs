@@ -154,9 +154,11 @@ impl Flaw {
     /// Words by which power cuts must find the flaw. Without a flush or FUA a cut loses data. The other flaws also
     /// break rules that hold at any time, in several ways, so no words are asked for.
     pub fn says(self) -> &'static str {
-        match self.wrong {
-            Wrong::NoPreflush | Wrong::NoFua => "after the cut it holds",
-            Wrong::Left | Wrong::Early => "",
+        match (self.site, self.wrong) {
+            // The start believes an older note.
+            (Site::Note, Wrong::NoFua) => "as the note of its place says",
+            (_, Wrong::NoPreflush | Wrong::NoFua) => "after the cut it holds",
+            (_, Wrong::Left | Wrong::Early) => "",
         }
     }
 
