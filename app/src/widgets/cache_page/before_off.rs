@@ -3,12 +3,10 @@
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
-use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use tandem_api::{CacheState, Mode};
 
 use super::{CachePage, choices};
-use crate::display::duration;
 use crate::model::facts::CacheFacts;
 use crate::widgets::remove_dialog::show_failure;
 
@@ -37,9 +35,9 @@ impl CachePage {
         choices::show(
             &imp.before_off,
             &imp.limits,
-            limits(minutes),
+            choices::minutes(&LIMITS, minutes),
             &minutes,
-            |&minutes| limit_words(minutes),
+            |&minutes| choices::minutes_words(minutes),
         );
     }
 
@@ -72,29 +70,13 @@ impl CachePage {
     }
 }
 
-/// The limits to choose from, with the present one.
-fn limits(minutes: u32) -> Vec<u32> {
-    let mut limits = LIMITS.to_vec();
-    if !limits.contains(&minutes) {
-        limits.push(minutes);
-        limits.sort_unstable();
-    }
-    limits
-}
-
-fn limit_words(minutes: u32) -> String {
-    if minutes == 0 {
-        return gettext("No");
-    }
-    duration(u64::from(minutes) * 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_limit_that_another_program_has_set_can_be_kept() {
+        let limits = |now| choices::minutes(&LIMITS, now);
         assert_eq!(limits(5), LIMITS);
         assert_eq!(limits(7), [0, 5, 7, 15, 25]);
     }

@@ -2,7 +2,10 @@
 //! A row from which a person chooses one of several values.
 
 use adw::prelude::*;
+use gettextrs::gettext;
 use std::cell::RefCell;
+
+use crate::display::duration;
 
 /// Shows these values in the row, in words, and selects the present value `now`. `shown`: the values of the row. They are
 /// empty while the row changes: a new model selects its first entry, which must not count as a choice.
@@ -30,4 +33,21 @@ pub(super) fn show<T: PartialEq>(
 pub(super) fn selected<T: Clone>(row: &adw::ComboRow, shown: &RefCell<Vec<T>>) -> Option<T> {
     let place = usize::try_from(row.selected()).ok()?;
     shown.borrow().get(place).cloned()
+}
+
+/// The minutes to choose from, in their order, with the present ones.
+pub(super) fn minutes(offered: &[u32], now: u32) -> Vec<u32> {
+    let mut minutes = offered.to_vec();
+    if !minutes.contains(&now) {
+        minutes.push(now);
+        minutes.sort_unstable();
+    }
+    minutes
+}
+
+pub(super) fn minutes_words(minutes: u32) -> String {
+    match minutes {
+        0 => gettext("No"),
+        _ => duration(u64::from(minutes) * 60),
+    }
 }

@@ -3,7 +3,6 @@
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
-use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use tandem_api::{DirtyLimit, Mode};
 
@@ -74,9 +73,13 @@ impl CachePage {
             &now,
             limit_words,
         );
-        choices::show(&imp.rest, &imp.rests, rests(now.rest), &now.rest, |&rest| {
-            rest_words(rest)
-        });
+        choices::show(
+            &imp.rest,
+            &imp.rests,
+            choices::minutes(&RESTS, now.rest),
+            &now.rest,
+            |&rest| choices::minutes_words(rest),
+        );
     }
 
     /// Has the service take over what the person has chosen.
@@ -125,23 +128,6 @@ fn limit_words(limit: &DirtyLimit) -> String {
     }
 }
 
-/// The rests to choose from, with the present one.
-fn rests(now: u32) -> Vec<u32> {
-    let mut rests = RESTS.to_vec();
-    if !rests.contains(&now) {
-        rests.push(now);
-        rests.sort_unstable();
-    }
-    rests
-}
-
-fn rest_words(minutes: u32) -> String {
-    match minutes {
-        0 => gettext("No"),
-        _ => duration(u64::from(minutes) * 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,9 +143,9 @@ mod tests {
         assert_eq!(limits(other).last(), Some(&other));
         assert_eq!(limit_words(&other), "7 seconds, 3.0\u{a0}MB");
         assert_eq!(limit_words(&DirtyLimit::default()), "30 seconds");
-        let rests = rests(other.rest);
+        let rests = choices::minutes(&RESTS, other.rest);
         assert_eq!((rests.len(), rests[3]), (7, 90));
-        assert_eq!(rest_words(90), "1 h 30 min");
+        assert_eq!(choices::minutes_words(90), "1 h 30 min");
     }
 
     #[test]
