@@ -151,16 +151,22 @@ impl Service {
         let mut inner = self.inner();
         inner.free(&devices)?;
         inner.end_test(&devices);
-        inner.running.push(Running {
+        let running = Running {
             path: DeviceText::none().object,
             uuid: uuid.to_owned(),
             devices,
             records,
-        });
-        if records {
-            self.engine.hold_at_return(uuid, false);
-        }
+        };
+        self.enter(&mut inner, running);
         Ok(Reservation(self, uuid.to_owned()))
+    }
+
+    /// Notes that a job or a reservation is under way. If it changes the cache, it takes the disk from its mapping itself.
+    fn enter(&self, inner: &mut Inner, running: Running) {
+        if running.records {
+            self.engine.hold_at_return(&running.uuid, false);
+        }
+        inner.running.push(running);
     }
 
     /// Starts the job of a plan.
@@ -228,15 +234,13 @@ impl Service {
             inner.next_job += 1;
             let path = OwnedObjectPath::try_from(format!("{ROOT_PATH}/jobs/{}", inner.next_job))
                 .map_err(|e| Failure::new(Kind::Internal).detail(e))?;
-            inner.running.push(Running {
+            let running = Running {
                 path: path.clone(),
                 uuid: uuid.clone(),
                 devices: devices.clone(),
                 records: kind != JobKind::Flush,
-            });
-            if kind != JobKind::Flush {
-                self.engine.hold_at_return(&uuid, false);
-            }
+            };
+            self.enter(&mut inner, running);
             (path, inner.end_test(&devices))
         };
         if tested {

@@ -90,7 +90,7 @@ impl Service {
     /// cache ends that.
     pub(super) fn hold_at_return(&self, uuid: &str) {
         let inner = self.inner();
-        if !inner.running.iter().any(|r| r.uuid == uuid && r.records) {
+        if !inner.records(uuid) {
             self.engine.hold_at_return(uuid, true);
         }
     }
