@@ -191,7 +191,7 @@ pub enum Request {
     },
     /// Set how much data may be on the SSD only, in write-back, and how long
     ///
-    /// What is left out gets the value of a new cache: 30 seconds, three quarters of the cache, and no rest.
+    /// An option that is left out gets the value of a new cache: 30 seconds, three quarters of the cache, and no rest.
     DirtyLimit {
         /// Cache; may be left out if there is one
         cache: Option<String>,

@@ -117,8 +117,8 @@ impl System {
 /// Whether the disk may have been written through the mapping while its SSD did not answer.
 ///
 /// The writes after the loss change none of the places that the module watches if no file system is mounted or unmounted
-/// meanwhile, and the SSD still says what it said before. The service records the loss on the root file system, which cannot be read yet.
-/// After a stop in order the SSD answered until the end.
+/// meanwhile, and the SSD still says what it said before. The service records the loss on the root file system, which
+/// cannot be read yet. After a stop in order the SSD answered until the end.
 fn may_have_lost_its_ssd(ssd: &impl FileExt, pair: &Pair) -> bool {
     !superblock::stopped(ssd, &pair.uuid).unwrap_or(false)
 }

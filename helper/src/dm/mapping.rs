@@ -29,8 +29,8 @@ pub enum Mapping {
         /// Number of the SSD.
         ssd: String,
     },
-    /// It is meant to use its SSD, and its disk is gone. Beside that it keeps the devices with these numbers from every
-    /// program.
+    /// The disk of its table in force is gone. A second table, which waits, keeps the devices with these numbers from
+    /// every program.
     LeadsNowhere(Vec<String>),
     /// It passes everything to the disk with this number.
     PassesThrough(String),

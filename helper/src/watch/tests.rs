@@ -239,7 +239,7 @@ async fn requests_of_a_real_disk_are_seen() {
     assert!(place.is_dir());
     let mut events: Vec<Event> = Vec::new();
     let mut block = [0; 8192];
-    // What a program has mapped stays in memory. The end of its file has what debuggers read, and nobody maps that.
+    // The kernel keeps the mapped pages of a program in memory. The end of the file is for debuggers, and is not mapped.
     let end = file.metadata().unwrap().len() / 8192 * 8192 - 65_536;
     let reads = tokio::time::timeout(std::time::Duration::from_secs(20), async {
         let reads = |event: &Event| event.kind == Kind::Read && event.sectors > 0;

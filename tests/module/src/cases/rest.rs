@@ -45,7 +45,7 @@ fn written_back(rig: &Rig, what: &str) -> Result<()> {
 fn hour() -> Result<()> {
     let (rig, mut model) = Rig::new(config(5))?;
     rig.mapped()?.message("dirty_limit 30 0 3600")?;
-    // Nobody has used the disk for a while.
+    // The disk was used when the cache was made, and counts as awake for ten seconds.
     sleep(ms(15_000));
     // Two hours, so that the second one begins when the disk has everything.
     for hour in 0..2 {

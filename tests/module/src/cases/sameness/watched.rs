@@ -246,7 +246,8 @@ pub(super) fn log_written_back() -> Result<()> {
     cut.equals(&model)
 }
 
-/// The cache does not know the content inside. An untouched disk starts cold after a cut, and keeps what is dirty; after a stop it is warm.
+/// The cache does not know the content inside. An untouched disk starts cold after a cut, and keeps what is dirty;
+/// after a stop it is warm.
 pub(super) fn inside_luks() -> Result<()> {
     for (version, inner) in [(1_u8, 8 * MIB), (2, 16 * MIB + 65536)] {
         let header = |content: &mut [u8]| {
