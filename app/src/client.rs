@@ -100,6 +100,15 @@ impl Client {
         .await;
     }
 
+    /// Has the bus start the service if it has left, and the service stay for a while.
+    ///
+    /// # Errors
+    /// The service does not answer.
+    pub async fn wake(&self) -> Result<(), Failure> {
+        self.manager().await?.other_caches().await?;
+        Ok(())
+    }
+
     /// Asks what creating a cache would do exactly. Changes nothing.
     ///
     /// # Errors

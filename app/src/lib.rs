@@ -9,6 +9,5 @@ pub mod application;
 pub mod client;
 pub mod display;
 pub mod enrollment;
-pub mod i18n;
 pub mod model;
 pub mod widgets;

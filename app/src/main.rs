@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The Tandem window: points an SSD at a hard disk and shows that it works.
 
-use std::path::Path;
-
 use adw::prelude::*;
 use gtk::glib;
-use tandem_app::{application, i18n};
+use tandem_app::application;
+use tandem_words::language;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> glib::ExitCode {
@@ -13,7 +12,7 @@ fn main() -> glib::ExitCode {
         .with_writer(std::io::stderr)
         .with_env_filter(EnvFilter::from_default_env())
         .init();
-    if let Err(error) = i18n::init(Path::new(i18n::LOCALE_DIR)) {
+    if let Err(error) = language::init(&language::directory()) {
         tracing::warn!("there are no translations: {error}");
     }
     if let Err(error) = application::register_resources() {

@@ -33,7 +33,7 @@ async fn a_setup_that_cannot_be_canceled_goes_on_and_says_so() {
             hand::words(&dialog).contains(told).then_some(())
         })
         .await;
-        // It can be tried again.
+        // The person can cancel again.
         let cancel = hand::button(&dialog, "Cancel").unwrap();
         assert!(cancel.is_sensitive());
     }

@@ -7,9 +7,6 @@
     reason = "a test stops where it cannot go on"
 )]
 
-#[path = "stage/machine.rs"]
-mod machine;
-
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -73,7 +70,7 @@ impl Talkative {
 
 #[test]
 fn a_service_that_talks_while_it_is_asked_is_heard_to_the_end() {
-    let (_bus, address) = machine::bus::start();
+    let (_bus, address) = tandem_stage::bus::start();
     // SAFETY: this is the only test of this process, and no thread has been started that reads the environment.
     unsafe { std::env::set_var("DBUS_SYSTEM_BUS_ADDRESS", &address) };
     let (told, hears) = channel();

@@ -51,7 +51,7 @@ async fn the_window_recovers_from_services_that_are_killed() {
     .await;
     assert!(words.contains("No Answer"), "{words}");
 
-    // Its machine has no cache.
+    // The machine of the new service has no cache.
     let row = || {
         let mut all = hand::shown(&window).into_iter();
         all.find(|widget| widget.is::<CacheRow>())

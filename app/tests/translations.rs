@@ -150,7 +150,7 @@ fn whatever_can_be_said_is_in_the_template() {
     let template = template();
     let listed: BTreeSet<String> = sources().into_iter().collect();
     let mut all = Vec::new();
-    for folder in ["app/src", "app/tray/src"] {
+    for folder in ["app/src", "app/tray/src", "helper/ctl/src", "words/src"] {
         files(&project().join(folder), &mut all);
     }
     for path in all {

@@ -1,54 +1,34 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The privileged D-Bus service that builds, watches and removes caches.
 //!
-//! Requests come in through `iface`, become a [`plan`] (pure), are authorised (`auth`), and are
-//! carried out step by step by `apply` with an [`engine`]; `service` holds it together.
+//! The rooms, each of which may use those before it: [`model`], [`decide`], [`machine`], and then [`start`], and [`host`] with
+//! [`service`], which do not know each other. `helper/README.md` is the tour.
+//!
+//! Without the feature `service` only the rooms are there that the programs of the start need: nothing that talks on the
+//! bus, and no asynchronous runtime.
 
-pub mod action;
-pub mod apply;
-pub mod auth;
-pub mod boot;
-pub mod clock;
-pub mod connection;
-pub mod disks;
-pub mod dm;
-pub mod engine;
-pub mod facts;
-pub mod grub;
-pub mod hibernation;
-pub mod history;
-mod iface;
-mod inhibit;
-pub mod initramfs;
-pub mod kernels;
-pub mod lifecycle;
+pub mod decide;
+#[cfg(feature = "service")]
+pub mod host;
 pub mod machine;
-pub mod module;
-pub mod mounts;
-pub mod names;
-pub mod plan;
-pub mod removable;
-pub mod sampler;
+pub mod model;
+#[cfg(feature = "service")]
 pub mod service;
-pub mod shutdown;
-mod smart;
-pub mod speed;
-pub mod state;
-pub mod stop;
-pub mod superblock;
-pub mod watch;
-mod wipe;
+pub mod start;
 
-#[cfg(test)]
-#[path = "../sim/tests/common/bus.rs"]
-mod bus;
+/// What is logged unless `TANDEM_LOG` says otherwise.
+const LOGGED: &str = if cfg!(feature = "service") {
+    "info,zbus=warn"
+} else {
+    "info"
+};
 
 /// Starts the log, which goes to standard error and so to the journal; `TANDEM_LOG` filters it.
 pub fn log() {
     tracing_subscriber::fmt()
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_env("TANDEM_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,zbus=warn")),
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(LOGGED)),
         )
         .with_writer(std::io::stderr)
         .without_time()
@@ -58,13 +38,18 @@ pub fn log() {
 /// Does work that may wait for a disk or for a program. The other tasks of the runtime go on meanwhile, also if an `async`
 /// function calls this.
 pub(crate) fn waiting<T>(work: impl FnOnce() -> T) -> T {
-    use tokio::runtime::{Handle, RuntimeFlavor};
-    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
-        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        _ => work(),
+    #[cfg(feature = "service")]
+    {
+        use tokio::runtime::{Handle, RuntimeFlavor};
+        let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+        if matches!(flavor, Ok(RuntimeFlavor::MultiThread)) {
+            return tokio::task::block_in_place(work);
+        }
     }
+    work()
 }
 
+#[cfg(feature = "service")]
 /// Returns on SIGTERM and SIGINT.
 ///
 /// # Errors

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_helper::engine::device_mapper::DeviceMapper;
-use tandem_helper::removable;
+use tandem_helper::host::device_mapper::DeviceMapper;
+use tandem_helper::machine::store::{FOLDER, Store};
 use tandem_helper::service::Service;
-use tandem_helper::state::{FOLDER, Store};
+use tandem_helper::start::removable;
 
 /// Builds, watches and removes SSD caches; started by D-Bus.
 #[derive(Parser)]
@@ -72,9 +72,9 @@ fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(&arguments.folder())?;
-    let connection = tandem_helper::connection::system().await?;
-    let engine = Arc::new(DeviceMapper::new(connection.clone()).await?);
-    let service = Service::start(engine, store, connection).await?;
+    let connection = tandem_helper::service::connection::system().await?;
+    let host = Arc::new(DeviceMapper::new(connection.clone()).await?);
+    let service = Service::start(host, store, connection).await?;
     let ended = tokio::select! {
         result = tandem_helper::terminated() => result,
         () = service.until_idle() => {

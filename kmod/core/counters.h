@@ -24,6 +24,7 @@
 	X(WRITE_HIT, write_hit) \
 	X(WRITE_BACK, write_back) \
 	X(WRITE_MISSED, write_missed) \
+	X(WRITE_BYPASSED_SEQUENTIAL, write_bypassed_sequential) \
 	X(WRITE_BYPASSED_MEMORY, write_bypassed_memory) \
 	X(WRITE_BYPASSED_FAILED, write_bypassed_failed) \
 	X(WRITE_BYPASSED_DISCARD, write_bypassed_discard) \

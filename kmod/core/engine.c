@@ -76,7 +76,8 @@ static bool write_before(const struct td_bucket *b, const struct td_req *r,
 static u32 begin_read(struct td_engine *e, struct td_bucket *b,
 		      struct td_req *r)
 {
-	bool stream = td_stream_seen(e, td_frame_of(r->sector),
+	bool stream = td_stream_seen(e, &e->reads, TD_STREAM_READ,
+				     td_frame_of(r->sector),
 				     td_frame_of(r->sector + r->count - 1));
 	bool full = td_store_plan_fill(e, b, r, stream);
 
@@ -162,6 +163,14 @@ static u32 start_cleaning_write(struct td_engine *e, struct td_req *r,
 	return td_ledger_waits(e, r, TD_DO_DISK) ? 0 : TD_DO_DISK;
 }
 
+/* The lent write @r is more than a write of the SSD alone. Nothing of it was written. */
+static u32 want_copy(struct td_engine *e, struct td_req *r, struct td_list *woken)
+{
+	r->writeback = true;
+	td_end(e, r, woken);
+	return TD_DO_COPY;
+}
+
 u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 {
 	struct td_bucket *b = bucket_of(e, r);
@@ -184,6 +193,8 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	case TD_WB_MARK:
 		break;
 	case TD_WB_NO:
+		if (r->lent)
+			return want_copy(e, r, woken);
 		if (td_writeback_dirty(e, b, r)) {
 			/* A new round begins, else this write would count as looked at. */
 			r->flush = e->urgent_round++;
@@ -224,6 +235,8 @@ u32 td_begin(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	}
 	td_link_add_tail(&b->reqs, &r->link);
 	td_marks_enter(e, r, woken);
+	if (r->stream)
+		td_marks_ahead(e, r);
 	return td_start(e, r, woken);
 }
 
@@ -328,6 +341,9 @@ static u32 cleaning_written(struct td_engine *e, struct td_req *r, bool ok,
 			    struct td_list *woken)
 {
 	if (!ok || !td_active(e)) {
+		/* The disk may have some of it, and lose that at a power cut. */
+		e->ledger.disk_unflushed = true;
+		td_marks_unflushed(e, r);
 		td_clean_failed(e, r, woken);
 		return TD_DO_END;
 	}
@@ -445,8 +461,14 @@ u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 			return 0;
 		if (r->kind == TD_CLEAN)
 			return TD_DO_FETCH;
-		if (!r->writeback || r->sweep <= e->ledger.sweep_done)
+		if (!r->writeback)
 			return TD_DO_SSD;
+		if (r->sweep <= e->ledger.sweep_done) {
+			if (!r->lent)
+				return TD_DO_SSD;
+			td_wake(woken, r, TD_DO_SSD);
+			return 0;
+		}
 		/* The record may still give the slot to another frame, or say clean. */
 		if (!td_active(e))
 			td_writeback_failed(e, r, woken);

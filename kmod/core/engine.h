@@ -20,19 +20,24 @@
  * If there is no memory: td_pass(), and read the disk.
  *
  * Life of a write, a discard or a zero-out
- *	td_write_wants_copy()	no lock, a hint. If true, try to get private
+ *	td_write_streams()	no lock, a hint. If true, the write has no copy.
+ *	td_write_wants_copy()	else; no lock, a hint. If true, try to get private
  *			memory and copy the user's data into it.
+ *	td_write_may_lend()	else; no lock, a hint. If true, the write may be lent,
+ *			without a copy.
  *	td_begin()	0: the request waits; a later call puts it in @woken.
  *			DISK [| SSD]: write the disk (from private memory if
  *			there, else from the user's); write the extents on the SSD.
  *			SSD alone: write-back. PASS: forget it, write the disk.
  *			ANSWER | END: with td_failed(). SUM: the disk write touches
- *			a watched place; see watch.h.
+ *			a watched place; see watch.h. COPY, of a lent write: it has
+ *			ended, unanswered; begin again, with a copy.
  *	td_disk_done()	ANSWER, when nothing is left also END. A discard of dirty
  *			data: 0, and woken with ANSWER | END later.
  *	td_ssd_done()	0 or END; in write-back ANSWER | END, or 0 and woken with
  *			that later (FUA), or START or DISK (the SSD failed).
- *	td_drained()	Possibly SSD, for the slot's owner; or the owner is woken.
+ *	td_drained()	Possibly SSD, for the slot's owner; or the owner is woken (a
+ *			lent write always).
  * A write of quarters that are already dirty may need less: write.h.
  *
  * Life of a flush (no sector, no memory): td_begin(): 0, or ANSWER | END.
@@ -90,6 +95,8 @@ enum td_kind {
 #define TD_DO_FETCH	0x40u	/* read all extents; tell td_ssd_done() once */
 #define TD_DO_START	0x80u	/* call td_start() */
 #define TD_DO_SUM	0x100u	/* call td_summed(); comes alone, never by td_woken() */
+/* Core has forgotten the request: begin again with a copy; alone, never by td_woken(). */
+#define TD_DO_COPY	0x200u
 
 /*
  * One frame of a request that has a slot. Immutable from the request's first
@@ -137,6 +144,10 @@ struct td_req {
 	u8 gates;		/* of a flush: those that are closed */
 	bool fua;		/* caller */
 	bool no_memory;		/* caller: a copy was wanted but there is none */
+	bool stream;		/* caller: td_write_streams(), so there is no copy */
+	bool lent;		/* caller: one part, but no copy. What the user has goes to
+				 * one device alone: to the SSD, or, if that fails, the disk
+				 */
 	bool writeback;		/* goes to the SSD alone */
 	bool no_writeback;	/* write-back failed: to the disk */
 	bool uncleaned;		/* its cleaning failed: no limit holds it (B8) */
@@ -183,6 +194,7 @@ struct td_set {
 	u8 ghost;		/* the oldest of them */
 	u8 trials;		/* next way to look at for a frame on trial */
 	u8 regulars;		/* next way to look at for a regular */
+	u8 newest;		/* 1 + the way that was given up last; 0: none */
 };
 
 struct td_bucket {
@@ -191,6 +203,12 @@ struct td_bucket {
 
 #define TD_STREAMS	16
 #define TD_SUSPECTS	8
+
+/* Where sequential streams of requests of one kind would go on (stream.c). */
+struct td_streams {
+	struct env_atomic64 entries[TD_STREAMS];
+	u64 flushes;		/* that made their lengths count less; lock */
+};
 
 /*
  * When more slots than this are retired in one life of the index, the SSD counts as
@@ -210,7 +228,9 @@ struct td_engine {
 	struct env_atomic64 state;	/* enum td_state */
 	struct env_atomic64 due;	/* not 0: the ledger may have work */
 	struct env_atomic64 disk_reads;	/* reads that the disk may answer (Q5) */
-	struct env_atomic64 streams[TD_STREAMS];
+	struct td_streams reads;	/* that miss */
+	struct td_streams writes;
+	u32 stream_written;		/* frames in a row that make a stream of writes */
 	struct td_ledger ledger;
 	struct td_retired retired;
 	u32 retired_life;		/* since the index was loaded */
@@ -286,8 +306,21 @@ static inline void td_disk_read_ends(struct td_engine *e)
 	env_sub_return(&e->disk_reads, 1);
 }
 
+/*
+ * Does this write go on a long stream, and should it go to the disk alone? Then it needs
+ * no copy, and r->stream is to be set. A write for whose durability somebody waits (FUA),
+ * and metadata of a file system, are not to be asked about. No lock, any context.
+ */
+bool td_write_streams(struct td_engine *e, u64 sector, u32 count);
+
 /* Should this write be copied, since the SSD may store it? No lock, any context. */
 bool td_write_wants_copy(struct td_engine *e, u64 sector, u32 count);
+
+/*
+ * May this write be lent? Then it needs no copy: it goes to the SSD alone, or
+ * td_begin() or td_start() say COPY. No lock, any context.
+ */
+bool td_write_may_lend(const struct td_engine *e, u64 sector, u32 count);
 
 /*
  * Private memory for a request: from a quarter's boundary on. A read's is the
@@ -306,8 +339,8 @@ struct td_span td_span_of(const struct td_engine *e, enum td_kind kind,
 
 /*
  * Set up @r in memory that need not be zeroed. @parts NULL: no private
- * memory; a TD_READ or TD_CLEAN always has parts. The caller then sets fua and
- * no_memory.
+ * memory, unless the write is lent; a TD_READ or TD_CLEAN always has parts. The caller
+ * then sets fua, no_memory, stream and lent.
  */
 void td_req_init(struct td_req *r, enum td_kind kind, u64 sector, u32 count,
 		 struct td_part *parts, u32 max_parts);

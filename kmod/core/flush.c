@@ -84,7 +84,7 @@ static bool waits_for_clearing(struct td_engine *e, struct td_req *r)
 		return false;
 	r->gates = TD_GATE_CLEAR;
 	td_link_add_tail(&l->clear_waiters, &r->gate);
-	td_marks_clear(e, false);
+	td_marks_clear_all(e);
 	return true;
 }
 
@@ -94,6 +94,7 @@ u32 td_flush_begin(struct td_engine *e, struct td_req *r)
 	bool stranded = env_load(&e->state) == TD_STRANDED;
 
 	r->gates = 0;
+	td_stream_flushed(&e->writes);
 	/* Writes past a failed SSD are not tracked, so the disk may need a flush. */
 	if (!td_active(e))
 		l->disk_unflushed = true;
@@ -172,6 +173,7 @@ void td_flush_done(struct td_engine *e, bool ok, struct td_list *woken)
 		} else if (r->drops) {
 			td_record_failed(e, r, woken);
 		} else {
+			td_marks_unflushed(e, r);
 			td_clean_failed(e, r, woken);
 			td_wake(woken, r, TD_DO_END);
 		}

@@ -90,7 +90,7 @@ static u64 freeing_sweep(const struct td_ledger *l, u64 was)
 {
 	if (was & (TD_W_VALID | TD_W_PENDING))
 		return l->sweep_begun + 1;
-	/* Its record is under way. */
+	/* STALE alone: the record that the slot is free is under way. */
 	return was & TD_W_STALE ? l->sweep_begun : 0;
 }
 
@@ -136,6 +136,7 @@ static u32 evict_slot(struct td_engine *e, struct td_place p, u64 frame, u32 nea
 		if (!take_slot(e, frame, slot, sweep))
 			continue;
 		td_policy_remember(e, gone);
+		td_policy_came(e, frame, way);
 		if (known)
 			td_word_make_regular(&e->words[slot]);
 		return slot;

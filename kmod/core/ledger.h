@@ -132,6 +132,8 @@ struct td_ledger {
 	/* marks */
 	u32 marks_wanted;		/* regions in TD_MARK_WANTED */
 	u32 marks_set;			/* regions not in TD_MARK_CLEAR */
+	u32 ahead;			/* marks set ahead (M4): from this region on, */
+	u32 ahead_end;			/* up to this one; 0: none is to be set */
 	bool marks_beyond;		/* load found marks beyond the disk's regions */
 	u32 marks_block;		/* being written */
 	u32 inflight;			/* sum of marks[].inflight */
@@ -242,6 +244,14 @@ static inline void td_ledger_count_dirty(struct td_ledger *l, u64 sector, s32 by
 static inline bool td_ledger_has_dirty(const struct td_ledger *l)
 {
 	return env_peek(l->dirty) != 0;
+}
+
+/* May more become dirty at @sector? A hint, no lock. */
+static inline bool td_ledger_has_room(const struct td_ledger *l, u64 sector)
+{
+	return env_peek(l->dirty) < env_peek(l->dirty_limit) &&
+	       (env_peek(l->places) < env_peek(l->places_limit) ||
+		td_ledger_place_dirty(l, sector));
 }
 
 #endif

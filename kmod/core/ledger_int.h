@@ -75,6 +75,8 @@ void td_marks_init(struct td_engine *e);
  */
 void td_marks_enter(struct td_engine *e, struct td_req *r, struct td_list *woken);
 void td_marks_leave(struct td_engine *e, struct td_req *r, bool wrote_disk);
+/* The disk has to be flushed once more before the region of @r is durable there. */
+void td_marks_unflushed(struct td_engine *e, const struct td_req *r);
 /* Is the mark of @r's region durable? */
 bool td_marks_is_set(const struct td_engine *e, const struct td_req *r);
 /*
@@ -84,8 +86,10 @@ bool td_marks_is_set(const struct td_engine *e, const struct td_req *r);
 bool td_marks_alone(const struct td_engine *e, const struct td_req *r);
 /* Have the mark of @r's region set; then @r is woken with START. */
 void td_marks_wait(struct td_engine *e, struct td_req *r);
-/* Begin to look at all marks and clear those that may be cleared; @aged: only old ones. */
-void td_marks_clear(struct td_engine *e, bool aged);
+/* A stream of writes has come to @r: have the marks of the next regions set (M4). */
+void td_marks_ahead(struct td_engine *e, const struct td_req *r);
+/* Begin to look at all marks and clear those that may be cleared. */
+void td_marks_clear_all(struct td_engine *e);
 bool td_marks_next(struct td_engine *e, struct td_work *w,
 		   struct td_list *woken);
 void td_marks_done(struct td_engine *e, struct td_list *woken);

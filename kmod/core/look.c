@@ -71,32 +71,63 @@ static u64 near_head(const struct td_watch *w, u32 i)
 	return stride_of(&w->places, step);
 }
 
-static bool is_near_head(const struct td_watch *w, u64 quarter)
+/* Places that move while the file system is used: of XFS, or of F2FS. */
+static u32 nr_moving(const struct td_watch *w)
 {
-	for (u32 i = 0; w->head && i < NEAR; i++)
-		if (near_head(w, i) == quarter)
+	if (w->places.format == TD_FORMAT_F2FS)
+		return TD_PACKS;
+	return w->head ? NEAR : 0;
+}
+
+/* 0: it is not known. */
+static u64 moving_place(const struct td_watch *w, u32 i)
+{
+	return w->places.format == TD_FORMAT_F2FS ? w->next[i] : near_head(w, i);
+}
+
+static bool is_moving(const struct td_watch *w, u64 quarter)
+{
+	for (u32 i = 0; i < nr_moving(w); i++)
+		if (moving_place(w, i) == quarter)
 			return true;
 	return false;
 }
 
-/* Stop watching what is neither a place nor near the head, nor being written. */
+/* Stop watching what is neither a place nor a moving one, nor being written. */
 static void drop_traces(struct td_watch *w)
 {
 	u32 kept = 0;
 
 	for (u32 i = 0; i < w->count; i++)
 		if (w->trace[i].writer || td_look_is_home(w, w->trace[i].sums.quarter) ||
-		    is_near_head(w, w->trace[i].sums.quarter))
+		    is_moving(w, w->trace[i].sums.quarter))
 			w->trace[kept++] = w->trace[i];
 	w->count = kept;
 }
 
-/* Watch the strides around the head, as far as there is room beside those being written. */
-static void watch_near_head(struct td_watch *w)
+/* Watch the moving places, as far as there is room beside those being written. */
+static void watch_moving(struct td_watch *w)
 {
 	drop_traces(w);
-	for (u32 i = 0; w->head && i < NEAR; i++)
-		add_trace(w, near_head(w, i));
+	for (u32 i = 0; i < nr_moving(w); i++)
+		if (moving_place(w, i))
+			add_trace(w, moving_place(w, i));
+}
+
+bool td_look_is_pack(const struct td_places *p, u64 quarter)
+{
+	return p->format == TD_FORMAT_F2FS && (p->quarter[1] == quarter ||
+					       p->quarter[2] == quarter);
+}
+
+void td_look_next(struct td_watch *w, u64 quarter, u64 next)
+{
+	if (!td_look_is_pack(&w->places, quarter))
+		return;
+	w->next[quarter == w->places.quarter[2]] = next;
+	if (next > w->last)
+		w->last = next;
+	watch_moving(w);
 }
 
 static void follow_head(struct td_watch *w, u32 step)
@@ -104,7 +135,7 @@ static void follow_head(struct td_watch *w, u32 step)
 	if (w->head == step + 1)
 		return;
 	w->head = step + 1;
-	watch_near_head(w);
+	watch_moving(w);
 }
 
 static bool writes_log(const struct td_watch *w, const struct td_req *r, u32 *step)
@@ -168,6 +199,9 @@ bool td_watch_sure(const struct td_watch *w)
 	for (u32 i = 0; i < w->places.count; i++)
 		if (!is_known(w, w->places.quarter[i]))
 			return false;
+	for (u32 i = 0; w->places.format == TD_FORMAT_F2FS && i < TD_PACKS; i++)
+		if (!w->next[i] || !is_known(w, w->next[i]))
+			return false;
 	if (!w->places.steps)
 		return true;
 	/* The last of the NEAR may be learned later: the head is one stride before it. */
@@ -183,12 +217,12 @@ void td_look_doubt(struct td_engine *e)
 	e->watch.looking = false;
 }
 
-/* Was there no room for a stride when the head moved? */
-static bool lacks_strides(const struct td_watch *w)
+/* Was there no room for a place when it moved? */
+static bool lacks_moving(const struct td_watch *w)
 {
-	for (u32 i = 0; w->head && i < NEAR; i++) {
-		u64 quarter = near_head(w, i);
-		bool found = false;
+	for (u32 i = 0; i < nr_moving(w); i++) {
+		u64 quarter = moving_place(w, i);
+		bool found = !quarter;
 
 		for (u32 j = 0; j < w->count && j < TD_TRACES_MAX; j++)
 			found |= w->trace[j].sums.quarter == quarter;
@@ -209,7 +243,7 @@ bool td_watch_asks(const struct td_engine *e)
 
 	if (!td_active(e))
 		return false;
-	if (env_peek(w->look) || lacks_strides(w) || wants_head(w))
+	if (env_peek(w->look) || lacks_moving(w) || wants_head(w))
 		return true;
 	for (u32 i = 0; i < w->count; i++)
 		if (!w->trace[i].known && !w->trace[i].settling &&
@@ -271,6 +305,7 @@ static void change_places(struct td_watch *w, const struct td_places *p)
 {
 	w->places = *p;
 	w->head = 0;
+	memset(w->next, 0, sizeof(w->next));
 	memset(&w->search, 0, sizeof(w->search));
 	drop_traces(w);
 	w->last = TD_HOME_BTRFS;
@@ -358,8 +393,8 @@ bool td_learn_begin(struct td_engine *e, u64 *quarter)
 {
 	struct td_watch *w = &e->watch;
 
-	if (lacks_strides(w))
-		watch_near_head(w);
+	if (lacks_moving(w))
+		watch_moving(w);
 	for (u32 i = 0; i < w->count; i++) {
 		struct td_trace *t = &w->trace[i];
 
@@ -387,6 +422,12 @@ void td_learn_end(struct td_engine *e, u64 quarter, const u32 *sums)
 	memcpy(t->sums.will, sums, sizeof(t->sums.will));
 	t->known = true;
 	td_watch_note(e, t);
+}
+
+void td_learn_next(struct td_engine *e, u64 quarter, const u8 *data)
+{
+	if (is_known(&e->watch, quarter) && td_look_is_pack(&e->watch.places, quarter))
+		td_look_next(&e->watch, quarter, td_places_next(&e->watch.places, data));
 }
 
 void td_watch_resume(struct td_engine *e, const struct td_samples *s, bool same)

@@ -11,16 +11,22 @@
  *       succeeded, and a sweep that began after it is done.
  *   M3  The image holds a 1 for every mark that is not CLEAR (or CLEARING). One
  *       block of it is written at a time.
+ *   M4  A mark that is WANTED or SETTING has a request that waits for it, or lies in
+ *       the range of marks to be set ahead, which lies in one block. The range stays
+ *       until all its marks are set.
  *
  * A region stays CLEARING when its block has been written: from then on CLEARING
  * means CLEAR. So no code has to look for such regions.
  * Threads: the engine's lock.
+ * Why ahead: a stream of writes would wait at the begin of each region. A mark that was
+ * set in vain costs a write to clear it, and after a crash the clean copies there.
  * Why not cleared as soon as possible: a region that is written to is mostly
  * written to again, and each change costs a write of the SSD.
  */
 #include "ledger_int.h"
 
 #define OLD_TICKS	8	/* a mark without writes for so long may go */
+#define AHEAD_SECTORS	32768u	/* of a stream: 16 MiB, and a region */
 
 static u32 region_of(const struct td_engine *e, const struct td_req *r)
 {
@@ -86,8 +92,15 @@ void td_marks_leave(struct td_engine *e, struct td_req *r, bool wrote_disk)
 		m->sweep = (u32)l->sweep_begun;
 	if (wrote_disk)
 		/* The disk may have been flushed since it wrote. */
-		m->flush = (u32)(l->flush_begun + l->disk_unflushed);
+		td_marks_unflushed(e, r);
 	m->tick = l->tick;
+}
+
+void td_marks_unflushed(struct td_engine *e, const struct td_req *r)
+{
+	struct td_ledger *l = &e->ledger;
+
+	l->marks[region_of(e, r)].flush = (u32)(l->flush_begun + l->disk_unflushed);
 }
 
 /* CLEAR -> WANTED. */
@@ -101,6 +114,16 @@ static void want_mark(struct td_engine *e, u32 region)
 	l->marks_wanted++;
 	l->marks_set++;
 	td_ledger_due(e);
+}
+
+/* Does @region need a write of its block to be marked? (CLEAR, or CLEARING and done.) */
+static bool is_clear(const struct td_ledger *l, u32 region)
+{
+	u8 state = l->marks[region].state;
+
+	return state == TD_MARK_CLEAR ||
+	       (state == TD_MARK_CLEARING &&
+		!(l->marks_on && l->marks_block == region / TD_BLOCK_MARKS));
 }
 
 bool td_marks_is_set(const struct td_engine *e, const struct td_req *r)
@@ -120,13 +143,82 @@ void td_marks_wait(struct td_engine *e, struct td_req *r)
 {
 	struct td_ledger *l = &e->ledger;
 	u32 region = region_of(e, r);
-	struct td_mark *m = &l->marks[region];
 
-	if (m->state == TD_MARK_CLEAR ||
-	    (m->state == TD_MARK_CLEARING &&
-	     !(l->marks_on && l->marks_block == region / TD_BLOCK_MARKS)))
+	if (is_clear(l, region))
 		want_mark(e, region);
 	td_link_add_tail(&l->mark_waiters, &r->gate);
+}
+
+void td_marks_ahead(struct td_engine *e, const struct td_req *r)
+{
+	struct td_ledger *l = &e->ledger;
+	u32 count = (AHEAD_SECTORS >> l->mark_shift) + 1;
+	u32 first = region_of(e, r) + 1;
+	u32 end = (first / TD_BLOCK_MARKS + 1) * TD_BLOCK_MARKS;
+	u32 middle;
+
+	if (end > first + count)
+		end = first + count;
+	if (end > l->nr_marks)
+		end = l->nr_marks;
+	if (l->ahead_end || first >= end)
+		return;
+	/* While half of them are set a write of the block is not worth it. */
+	middle = first + (end - first) / 2;
+	if (l->marks[middle].state == TD_MARK_SET)
+		return;
+	for (u32 i = first; i < end; i++) {
+		if (!is_clear(l, i))
+			continue;
+		want_mark(e, i);
+		l->marks[i].tick = l->tick;
+		if (!l->ahead_end)
+			l->ahead = i;
+		l->ahead_end = i + 1;
+	}
+}
+
+/* Does block @block have marks that are to be set ahead? */
+static bool is_ahead(const struct td_ledger *l, u32 block)
+{
+	return l->ahead_end && l->ahead / TD_BLOCK_MARKS == block;
+}
+
+/* Block @block is about to be written, with all marks that are to be set ahead. */
+static void set_ahead(struct td_ledger *l, u32 block)
+{
+	if (!is_ahead(l, block))
+		return;
+	for (u32 i = l->ahead; i < l->ahead_end; i++) {
+		if (l->marks[i].state != TD_MARK_WANTED)
+			continue;
+		l->marks[i].state = TD_MARK_SETTING;
+		l->marks_wanted--;
+	}
+}
+
+static void end_setting(struct td_engine *e, struct td_mark *m)
+{
+	m->state = TD_MARK_SET;
+	env_count(e->counters, TD_C_MARKS_SET, 1);
+}
+
+/* Block @block is durable. */
+static void ahead_done(struct td_engine *e, u32 block)
+{
+	struct td_ledger *l = &e->ledger;
+	bool left = false;
+
+	if (!is_ahead(l, block))
+		return;
+	for (u32 i = l->ahead; i < l->ahead_end; i++) {
+		if (l->marks[i].state == TD_MARK_SETTING)
+			end_setting(e, &l->marks[i]);
+		/* A write asked for this mark when the block was on its way. */
+		left |= l->marks[i].state == TD_MARK_WANTED;
+	}
+	if (!left)
+		l->ahead_end = 0;
 }
 
 /* Copy block @block of the image to where it is written from. */
@@ -144,7 +236,10 @@ static void write_block(struct td_engine *e, u32 block, struct td_work *w)
 	w->buffer = l->marks_buffer;
 }
 
-/* Write the block of the first waiting request; all that wait for it are served. */
+/*
+ * Write the block of the first waiting request, or of the marks to be set ahead; all that
+ * wait for it are served.
+ */
 static bool set_next(struct td_engine *e, struct td_work *w)
 {
 	struct td_ledger *l = &e->ledger;
@@ -166,8 +261,11 @@ static bool set_next(struct td_engine *e, struct td_work *w)
 		m->state = TD_MARK_SETTING;
 		l->marks_wanted--;
 	}
+	if (block == (u32)-1 && l->ahead_end)
+		block = l->ahead / TD_BLOCK_MARKS;
 	if (block == (u32)-1)
 		return false;
+	set_ahead(l, block);
 	write_block(e, block, w);
 	return true;
 }
@@ -214,17 +312,19 @@ static bool clear_block(struct td_engine *e, u32 block)
 	return any;
 }
 
-void td_marks_clear(struct td_engine *e, bool aged)
+static void begin_clearing(struct td_engine *e, bool aged)
 {
 	struct td_ledger *l = &e->ledger;
 
-	/* A pass for a flush goes on until its end. */
-	if (aged && l->clear_left && !l->clear_aged)
-		return;
 	l->clear_aged = aged;
 	l->clear_block = 0;
 	l->clear_left = nr_blocks(l);
 	td_ledger_due(e);
+}
+
+void td_marks_clear_all(struct td_engine *e)
+{
+	begin_clearing(e, false);
 }
 
 bool td_marks_next(struct td_engine *e, struct td_work *w,
@@ -264,17 +364,16 @@ void td_marks_done(struct td_engine *e, struct td_list *woken)
 		next = k->next;
 		if (region / TD_BLOCK_MARKS != l->marks_block)
 			continue;
-		if (m->state == TD_MARK_CLEARING) {
+		if (m->state == TD_MARK_CLEARING)
 			want_mark(e, region);
-		} else if (m->state == TD_MARK_SETTING) {
-			m->state = TD_MARK_SET;
-			env_count(e->counters, TD_C_MARKS_SET, 1);
-		}
+		else if (m->state == TD_MARK_SETTING)
+			end_setting(e, m);
 		if (m->state == TD_MARK_SET) {
 			td_link_del(k);
 			td_wake(woken, r, TD_DO_START);
 		}
 	}
+	ahead_done(e, l->marks_block);
 }
 
 void td_marks_tick(struct td_engine *e)
@@ -286,5 +385,7 @@ void td_marks_tick(struct td_engine *e)
 		return;
 	if (l->disk_unflushed)
 		td_flush_want(e);
-	td_marks_clear(e, true);
+	/* A pass for a flush goes on until its end. */
+	if (!l->clear_left || l->clear_aged)
+		begin_clearing(e, true);
 }

@@ -163,6 +163,9 @@ static bool find_f2fs(struct td_places *p, const u8 *sb, u64 quarters)
 		return false;
 	p->quarter[p->count++] = pack;
 	p->quarter[p->count++] = pack + (1ull << segment_shift);
+	p->main = le32_at(sb + 92);
+	p->end = quarters;
+	p->segment_shift = segment_shift;
 	return true;
 }
 
@@ -260,6 +263,18 @@ bool td_places_recognize(u64 quarter, const u8 *data)
 	/* With a log or a journal elsewhere, or blocks of another size, too. */
 	return quarter == TD_HOME_FIRST && !is_partitioned(data) &&
 	       (is_ext(data + 1024) || is_xfs(data) || is_f2fs(data + 1024));
+}
+
+u64 td_places_next(const struct td_places *p, const u8 *sector)
+{
+	/* Of the log for the nodes of files. */
+	u64 segment = le32_at(sector + 40);
+	u32 block = le16_at(sector + 70);
+	u64 next = p->main + (segment << p->segment_shift) + block;
+
+	if (block >> p->segment_shift || next >= p->end)
+		return 0;
+	return next;
 }
 
 u32 td_places_cycle(const u8 *sector)

@@ -39,7 +39,17 @@ struct td_places {
 	 */
 	u64 log;		/* first quarter */
 	u32 steps;		/* strides in the log; 0: there is no log */
+	/*
+	 * F2FS: a synced file is noted in a log of segments in the main area, and the
+	 * checkpoints do not change. Each checkpoint says where that log goes on.
+	 */
+	u64 main;		/* first quarter */
+	u64 end;		/* behind the disk's last quarter */
+	u32 segment_shift;	/* of quarters */
 };
+
+/* Of F2FS, the places behind the first one are the first quarters of its checkpoints. */
+#define TD_PACKS	2u
 
 /* Does a use of the file system that is found there change one of the places? */
 static inline bool td_places_known(const struct td_places *p)
@@ -62,6 +72,12 @@ bool td_places_recognize(u64 quarter, const u8 *data);
 
 /* Round of XFS's log in which its sector @sector was written. */
 u32 td_places_cycle(const u8 *sector);
+
+/*
+ * Where the log goes on by a checkpoint of F2FS, a quarter of the disk; 0: nowhere.
+ * @sector: the first one of the checkpoint, of 512 bytes.
+ */
+u64 td_places_next(const struct td_places *p, const u8 *sector);
 
 /* Does @quarter begin with the boot sector of exFAT, FAT or NTFS? */
 bool td_places_boot(const u8 *quarter);

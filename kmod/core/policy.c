@@ -6,7 +6,9 @@
  * many frames are on trial, the oldest of these frames is evicted; but if it was hit
  * twice, it becomes a regular instead, and the next oldest is looked at. With fewer
  * trials a regular is evicted: a clock's hand gives each regular one more round for
- * each of its hits, up to three. The set remembers the frames that were evicted last
+ * each of its hits, up to three. Hits of a frame on trial count from when another frame
+ * comes: data that is asked for several times at once is not data that is asked for
+ * again. The set remembers the frames that were evicted last
  * as ghosts. If the frame of a ghost is read again, it is a regular at once.
  *
  * So data that is read once passes through two ways and displaces nothing else,
@@ -76,6 +78,15 @@ void td_policy_remember(struct td_engine *e, u64 frame)
 
 	s->ghosts[s->ghost] = fingerprint_of(e, frame);
 	s->ghost = s->ghost + 1u < ghosts_of_set(e) ? s->ghost + 1 : 0;
+}
+
+void td_policy_came(struct td_engine *e, u64 frame, u32 way)
+{
+	struct td_set *s = set_of(e, frame);
+
+	if (s->newest)
+		td_word_end_burst(word_of(e, frame, s->newest - 1u));
+	s->newest = (u8)((way & (td_ways(&e->layout) - 1)) + 1);
 }
 
 static bool on_trial(u64 v)

@@ -20,6 +20,9 @@ bool td_policy_known(struct td_engine *e, u64 frame);
 u32 td_policy_victim(struct td_engine *e, u64 frame, u32 near, bool known,
 		     enum td_take how_far);
 
+/* @frame got the slot that was evicted in way @way of its set. */
+void td_policy_came(struct td_engine *e, u64 frame, u32 way);
+
 /* @frame was evicted, or got no slot: remember it as a ghost. */
 void td_policy_remember(struct td_engine *e, u64 frame);
 

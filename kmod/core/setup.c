@@ -53,8 +53,9 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 	env_store(&e->state, TD_ACTIVE);
 	env_store(&e->due, 0);
 	env_store(&e->disk_reads, 0);
-	for (u32 i = 0; i < TD_STREAMS; i++)
-		env_store(&e->streams[i], 0);
+	memset(&e->reads, 0, sizeof(e->reads));
+	memset(&e->writes, 0, sizeof(e->writes));
+	e->stream_written = TD_STREAM_WRITTEN;
 	for (u32 i = 0; i < e->nr_buckets; i++)
 		td_link_init(&e->buckets[i].reqs);
 	td_link_init(&e->urgent);

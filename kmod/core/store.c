@@ -5,10 +5,13 @@
  * Invariant: every part's slot is BUSY and owned by the part's request, from
  * planning to td_store_finish(); its mask was not valid when its SSD write was
  * allowed to start.
- * Threads: all under the engine's lock, but td_next_extent() and the two
- * questions that map asks, which read what does not change.
+ * Threads: all under the engine's lock, but td_next_extent(), which reads what does
+ * not change, and the two questions that map asks, whose answers are hints.
  * Why a write takes free slots only: written data is seldom read back soon, and the
  * page cache has it then; so a write evicts nothing.
+ * Why a long stream of writes goes past the SSD: the disk takes it at its full speed,
+ * and the copy would cost as much again. If data of it became dirty after the question,
+ * td_start() has that cleaned first, as for each write without a copy.
  */
 #include "index.h"
 #include "retire.h"
@@ -223,7 +226,7 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 	}
 	v = td_word_load(&e->words[slot]);
 	joins = v & TD_W_BUSY;
-	/* Do not hold a slot with dirty quarters: reads of those need the SSD. */
+	/* A slot with dirty quarters is not held: reads of those need the SSD. */
 	may_hold = !joins && !(v & TD_W_DIRTY);
 	mask = store ? updatable_quarters(e, r, frame, slot, touched) : 0;
 	if (td_retired(e, slot))
@@ -275,6 +278,8 @@ void td_store_plan_write(struct td_engine *e, struct td_bucket *b,
 		why = TD_C_WRITE_BYPASSED_MODE;
 	else if (r->no_memory)
 		why = TD_C_WRITE_BYPASSED_MEMORY;
+	else if (r->stream)
+		why = TD_C_WRITE_BYPASSED_SEQUENTIAL;
 	env_count(e->counters, TD_C_WRITE_HIT, hit);
 	env_count(e->counters, why, r->count - hit);
 }
@@ -340,6 +345,39 @@ void td_store_cancel(struct td_engine *e, struct td_req *r, u32 first,
 	}
 }
 
+/* Is a quarter that the write touches dirty? No lock; a hint. */
+static bool touches_dirty(const struct td_engine *e, u64 sector, u32 count)
+{
+	u64 end = sector + count;
+
+	if (!td_ledger_has_dirty(&e->ledger))
+		return false;
+	for (u64 f = td_frame_of(sector); f <= td_frame_of(end - 1); f++) {
+		u32 slot = td_index_find(e, f);
+
+		if (slot != TD_NO_SLOT && td_word_dirty(td_word_load(&e->words[slot])) &
+					  td_quarters_touched(f, sector, end))
+			return true;
+	}
+	return false;
+}
+
+bool td_write_streams(struct td_engine *e, u64 sector, u32 count)
+{
+	u64 mode = env_load(&e->mode), enough = e->stream_written;
+
+	if (mode == TD_WRITEBACK)
+		enough <<= TD_STREAM_BACK_SHIFT;
+	/* Write-around has no copies anyway. */
+	if (!td_active(e) || mode == TD_WRITEAROUND ||
+	    !td_stream_seen(e, &e->writes, enough, td_frame_of(sector),
+			    td_frame_of(sector + count - 1)))
+		return false;
+	/* While promotion is off, what is cached is kept up to date. */
+	return td_promotes(e) && !td_watch_wants_copy(e, sector, count) &&
+	       !touches_dirty(e, sector, count);
+}
+
 bool td_write_wants_copy(struct td_engine *e, u64 sector, u32 count)
 {
 	u64 end = sector + count;
@@ -361,6 +399,15 @@ bool td_write_wants_copy(struct td_engine *e, u64 sector, u32 count)
 			return true;
 	}
 	return false;
+}
+
+bool td_write_may_lend(const struct td_engine *e, u64 sector, u32 count)
+{
+	return env_load(&e->mode) == TD_WRITEBACK && td_active(e) && td_promotes(e) &&
+	       td_ledger_has_room(&e->ledger, sector) &&
+	       td_frame_of(sector) == td_frame_of(sector + count - 1) &&
+	       !((sector | count) & (TD_QUARTER_SECTORS - 1)) &&
+	       !td_watch_wants_copy(e, sector, count);
 }
 
 bool td_next_extent(const struct td_engine *e, const struct td_req *r,

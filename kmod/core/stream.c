@@ -1,56 +1,87 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A small table of where each stream would go on.
+ * Small tables of where each stream would go on.
  *
  * An entry: bits 0-35 the frame expected next, 36-51 frames seen in a row (it
- * saturates). 0 is an empty entry, as frame 0 is never expected next.
+ * saturates), 52-63 low bits of the number of flushes when it was last seen. 0 is an
+ * empty entry, as frame 0 is never expected next.
  *
- * Invariant: none that matters: an entry is one word, and a lost update costs
- * a stream being seen later.
+ * Invariant: an entry is loaded and stored as one word, so it is of one stream, always.
+ * Two requests at once may overwrite each other's entry: a stream is seen later then,
+ * which costs room on the SSD and no data.
  * Threads: any, without a lock.
  * Why second chances: random requests come between the requests of a stream. Each
  * only halves the length in the entry that its hash chooses, so a stream outlives many
  * of them, while the entry of a single request is replaced at once.
+ * Why a flush halves the length: a journal or a log of transactions is written in order
+ * too, but a little at a time, and somebody waits for each flush behind it. So a stream
+ * of writes is one that writes much from flush to flush.
  */
 #include "stream.h"
 
 #define LENGTH_SHIFT	36
 #define LENGTH_MAX	0xffffull
-#define STREAM_FRAMES	64ull
+#define FLUSHES_SHIFT	52
+#define FLUSHES_MASK	0xfffull
 
-bool td_stream_seen(struct td_engine *e, u64 first, u64 last)
+/* Frames in a row of the entry @v; @flushes so far. */
+static u64 length_of(u64 v, u64 flushes)
 {
-	u64 frames = last - first + 1;
-	struct env_atomic64 *entry;
-	u64 v, length;
+	u64 since = (flushes - (v >> FLUSHES_SHIFT)) & FLUSHES_MASK;
 
-	for (u32 i = 0; i < TD_STREAMS; i++) {
-		u64 next;
+	return since < 16 ? (v >> LENGTH_SHIFT & LENGTH_MAX) >> since : 0;
+}
 
-		v = env_load(&e->streams[i]);
-		next = v & TD_W_TAG;
-		if (!v || (first != next && first + 1 != next))
-			continue;
-		/* The last frame may be asked for again, in smaller pieces. */
-		if (last + 1 == next)
-			return (v >> LENGTH_SHIFT) >= STREAM_FRAMES;
-		length = (v >> LENGTH_SHIFT) + last + 1 - next;
-		if (length > LENGTH_MAX)
-			length = LENGTH_MAX;
-		env_store(&e->streams[i],
-			  ((last + 1) & TD_W_TAG) | length << LENGTH_SHIFT);
-		if ((v >> LENGTH_SHIFT) < STREAM_FRAMES &&
-		    length >= STREAM_FRAMES)
-			env_count(e->counters, TD_C_STREAMS, 1);
-		return length >= STREAM_FRAMES;
-	}
-	entry = &e->streams[td_hash(first) >> 60];
-	v = env_load(entry);
-	length = v >> LENGTH_SHIFT;
+static u64 entry_of(u64 next, u64 length, u64 flushes)
+{
+	return (next & TD_W_TAG) | length << LENGTH_SHIFT |
+	       (flushes & FLUSHES_MASK) << FLUSHES_SHIFT;
+}
+
+/* The request begins no stream that is known. */
+static void seen_alone(struct td_streams *s, u64 first, u64 last, u64 flushes)
+{
+	struct env_atomic64 *entry = &s->entries[td_hash(first) >> 60];
+	u64 v = env_load(entry);
+	u64 length = length_of(v, flushes);
+
 	if (length > 1)
-		env_store(entry, (v & TD_W_TAG) | (length / 2) << LENGTH_SHIFT);
+		env_store(entry, entry_of(v, length / 2, flushes));
 	else
-		env_store(entry, ((last + 1) & TD_W_TAG) |
-			  frames << LENGTH_SHIFT);
-	return false;
+		env_store(entry, entry_of(last + 1, last - first + 1, flushes));
+}
+
+bool td_stream_seen(struct td_engine *e, struct td_streams *s, u64 enough, u64 first,
+		    u64 last)
+{
+	u64 flushes = env_peek(s->flushes);
+	struct env_atomic64 *entry = NULL;
+	u64 next = 0, was = 0, length;
+
+	/* A single request ahead of a stream has an entry that fits, too. */
+	for (u32 i = 0; i < TD_STREAMS; i++) {
+		u64 v = env_load(&s->entries[i]);
+		u64 tag = v & TD_W_TAG;
+
+		if (!v || (first != tag && first + 1 != tag) ||
+		    (entry && length_of(v, flushes) <= was))
+			continue;
+		entry = &s->entries[i];
+		next = tag;
+		was = length_of(v, flushes);
+	}
+	if (!entry) {
+		seen_alone(s, first, last, flushes);
+		return false;
+	}
+	/* The last frame may be asked for again, in smaller pieces. */
+	if (last + 1 == next)
+		return was >= enough;
+	length = was + last + 1 - next;
+	if (length > LENGTH_MAX)
+		length = LENGTH_MAX;
+	env_store(entry, entry_of(last + 1, length, flushes));
+	if (was < enough && length >= enough)
+		env_count(e->counters, TD_C_STREAMS, 1);
+	return length >= enough;
 }

@@ -171,6 +171,10 @@ void td_sums_add(struct td_sums *s, u64 sector, const void *data)
 	s->mask |= 1u << index;
 	s->sum[index] = td_sum_of(data);
 	s->keeps &= td_places_keep(&s->places, s->quarter, index, data);
+	if (!index && td_look_is_pack(&s->places, s->quarter)) {
+		s->has_next = true;
+		s->next = td_places_next(&s->places, data);
+	}
 }
 
 u32 td_summed(struct td_engine *e, struct td_req *r, const struct td_sums *s,
@@ -188,6 +192,9 @@ u32 td_summed(struct td_engine *e, struct td_req *r, const struct td_sums *s,
 		if (!s->keeps)
 			td_look_doubt(e);
 		td_watch_note(e, t);
+		/* Traces move: @t is not used any more. */
+		if (s->has_next)
+			td_look_next(&e->watch, s->quarter, s->next);
 	}
 	return td_start(e, r, woken);
 }

@@ -15,7 +15,7 @@
  * The caller looks at the disk while td_watch_asks(), with no lock held during its reads:
  *	td_look_begin(), read the homes, td_places_find(), td_look_end(); then for each
  *	stride of td_search_begin(): read it, td_search_end(); then for each place of
- *	td_learn_begin(): read it, td_learn_end().
+ *	td_learn_begin(): read it, td_learn_end(), td_learn_next().
  * Before the first request the caller does the same at once.
  *
  * All functions but td_sums_begin(), td_sums_add(): engine lock held.
@@ -64,6 +64,7 @@ struct td_watch {
 	u32 head;		/* of the log: 1 + the step that was written last; 0: unknown */
 	struct td_search search;	/* while the head is unknown */
 	u64 lost;		/* number of the note that says so */
+	u64 next[TD_PACKS];	/* td_places_next() of each checkpoint; 0: unknown */
 	u32 old_mark;		/* of the life before, if the disk is the same since: */
 	u32 old_head;		/* its places.mark and head */
 	bool look;		/* the homes have to be looked at */
@@ -85,6 +86,8 @@ struct td_sums {
 	u64 quarter;
 	u32 mask;		/* a bit for each sector that is there */
 	bool keeps;		/* the file system stays the same */
+	bool has_next;		/* the first sector of a checkpoint is there */
+	u64 next;		/* td_places_next() of this checkpoint */
 	u32 sum[TD_QUARTER_SECTORS];
 };
 
@@ -125,6 +128,9 @@ void td_search_end(struct td_engine *e, const u8 *data);
 bool td_learn_begin(struct td_engine *e, u64 *quarter);
 /* @sums NULL: the quarter cannot be read. */
 void td_learn_end(struct td_engine *e, u64 quarter, const u32 *sums);
+
+/* After td_learn_end() with sums, the lock held since: @data is the content of @quarter. */
+void td_learn_next(struct td_engine *e, u64 quarter, const u8 *data);
 
 /* May the next note say that it is sure (td_samples.sure)? */
 bool td_watch_sure(const struct td_watch *w);

@@ -32,6 +32,10 @@ void td_look_follow(struct td_engine *e, const struct td_req *r);
 bool td_look_lost(const struct td_watch *w, const struct td_req *r);
 /* Must the trace of @quarter be known, as it is one of the file system's own places? */
 bool td_look_is_home(const struct td_watch *w, u64 quarter);
+/* By checkpoint @quarter of F2FS the log goes on at @next (td_places_next()). */
+void td_look_next(struct td_watch *w, u64 quarter, u64 next);
+/* Is @quarter the first one of a checkpoint of F2FS? */
+bool td_look_is_pack(const struct td_places *p, u64 quarter);
 /* Look at the homes again: the file system there may be another one now. */
 void td_look_doubt(struct td_engine *e);
 

@@ -32,6 +32,8 @@
  *       waits for fails, the write goes to the SSD if it can, whatever the limits
  *       say, with the clean quarters that it touches. That heals a block that the
  *       SSD cannot read. Each such write has waited for a failure of its own.
+ *   B9  A lent write has no copy, so the user's data goes to one device at a time. If
+ *       the SSD alone may not take it, the write ends and begins again with a copy.
  *
  * Threads: the engine's lock.
  * Why B1 does not use another slot: the frame's other quarters would have to be

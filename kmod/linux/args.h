@@ -15,7 +15,7 @@ struct tandem_limit {
 	u32 rest;	/* seconds that it may wait for a disk at rest */
 };
 
-#define TANDEM_DIRTY_SECONDS		30u	/* unless the user says otherwise */
+#define TANDEM_DIRTY_SECONDS		600u	/* unless the user says otherwise */
 #define TANDEM_DIRTY_SECONDS_MAX	3600u
 #define TANDEM_DIRTY_SECTORS_MIN	2048u
 #define TANDEM_REST_SECONDS_MAX		86400u

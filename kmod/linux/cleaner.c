@@ -220,11 +220,10 @@ static enum td_seek find_dirty(struct tandem *t, bool more, bool goes_on, u64 *s
 }
 
 /*
- * Begin one job, if a place is to be cleaned; with @urgent only a place that a
- * request waits for. @last: the result of the call before. *again: ms after which
- * to look again; 0: an event says so. Process context.
+ * Begin one job, if one of @places is to be cleaned. @last: the result of the call
+ * before. *again: ms after which to look again; 0: an event says so. Process context.
  */
-static enum cleaning_start begin_cleaning(struct tandem *t, bool urgent,
+static enum cleaning_start begin_cleaning(struct tandem *t, enum tandem_places places,
 					  enum cleaning_start last, u32 *again)
 {
 	struct tandem_cleaner *c = &t->cleaner;
@@ -234,7 +233,7 @@ static enum cleaning_start begin_cleaning(struct tandem *t, bool urgent,
 	struct td_list woken;
 	unsigned long flags;
 	u32 count, allowed, todo = 0;
-	bool careful, more;
+	bool urgent = places == TANDEM_AWAITED_PLACES, careful, more;
 	u64 sector;
 
 	td_list_init(&woken);
@@ -289,13 +288,13 @@ static enum cleaning_start begin_cleaning(struct tandem *t, bool urgent,
 }
 
 /* Returns after how many ms to look again; 0: tandem_cleaner_kick() says when. */
-static u32 begin_cleanings(struct tandem *t, bool urgent)
+static u32 begin_cleanings(struct tandem *t, enum tandem_places places)
 {
 	u32 passes = 0, again = 0;
 	enum cleaning_start begun = CLEANING_NO_PLACE;
 
 	do {
-		begun = begin_cleaning(t, urgent, begun, &again);
+		begun = begin_cleaning(t, places, begun, &again);
 		if (begun == CLEANING_BEGUN)
 			passes = 0;
 		else if (begun == CLEANING_PASSED)
@@ -310,7 +309,7 @@ static void clean_work(struct work_struct *work)
 {
 	struct tandem *t = container_of(to_delayed_work(work), struct tandem,
 					cleaner.work);
-	u32 again = begin_cleanings(t, false);
+	u32 again = begin_cleanings(t, TANDEM_ALL_PLACES);
 
 	if (again)
 		queue_delayed_work(t->frozen_wq, &t->cleaner.work,
@@ -322,7 +321,7 @@ static void urgent_work(struct work_struct *work)
 {
 	struct tandem *t = container_of(to_delayed_work(work), struct tandem,
 					cleaner.urgent);
-	u32 again = begin_cleanings(t, true);
+	u32 again = begin_cleanings(t, TANDEM_AWAITED_PLACES);
 
 	if (again)
 		queue_delayed_work(t->wq, &t->cleaner.urgent,
@@ -339,14 +338,16 @@ void tandem_cleaner_kick_urgent(struct tandem *t)
 	mod_delayed_work(t->wq, &t->cleaner.urgent, 0);
 }
 
-void tandem_cleaner_failed(struct tandem *t, const struct td_req *r, bool disk)
+void tandem_cleaner_failed(struct tandem *t, const struct td_req *r,
+			   enum tandem_device device)
 {
 	struct tandem_cleaner *c = &t->cleaner;
 	unsigned long flags = tandem_lock(t);
 
 	c->careful = jiffies + CAREFUL;
 	if (r->max_parts == 1) {
-		c->not_before = jiffies + (disk ? RETRY_DISK : RETRY_SSD);
+		c->not_before = jiffies +
+				(device == TANDEM_DISK ? RETRY_DISK : RETRY_SSD);
 		td_clean_skip_to(&t->engine, r->sector + TD_FRAME_SECTORS);
 	}
 	tandem_unlock_cleaner(t, flags);
@@ -385,15 +386,15 @@ void tandem_cleaner_tick(struct tandem *t)
 		tandem_cleaner_kick(t);
 }
 
-void tandem_cleaner_stop(struct tandem *t, bool stop)
+void tandem_cleaner_allow(struct tandem *t, enum tandem_places places)
 {
 	unsigned long flags = tandem_lock(t);
 
 	measure_cleaning(t);
-	t->cleaner.stopping = stop;
+	t->cleaner.stopping = places == TANDEM_AWAITED_PLACES;
 	set_dirty_limit(t);
 	tandem_unlock_cleaner(t, flags);
-	if (!stop)
+	if (places == TANDEM_ALL_PLACES)
 		tandem_cleaner_kick(t);
 }
 

@@ -34,6 +34,14 @@
 /* Marked like direct I/O, so that write-back throttling spares the workers. */
 #define REQ_OURS	(REQ_SYNC | REQ_IDLE)
 
+enum copy_direction { FROM_USER, TO_USER };
+
+/* The thread that submits a bio: the user's, in map, or a worker of the module. */
+enum submitter { IN_MAP, IN_WORKER };
+
+/* Whose cgroup a bio for the SSD counts for. */
+enum payer { USER_PAYS, NOBODY_PAYS };
+
 static void disk_work(struct work_struct *work);
 static void ssd_work(struct work_struct *work);
 static void drained_work(struct work_struct *work);
@@ -110,7 +118,7 @@ static void job_put(struct tandem_job *job)
 }
 
 /* Copy between the user's range of the pages and the user's bio. */
-static void copy_data(struct tandem_job *job, bool to_user)
+static void copy_data(struct tandem_job *job, enum copy_direction direction)
 {
 	size_t at = (job->req.sector - job->memory_sector) << SECTOR_SHIFT;
 	struct bvec_iter iter;
@@ -126,7 +134,7 @@ static void copy_data(struct tandem_job *job, bool to_user)
 			unsigned int n = min_t(unsigned int, bv.bv_len - done,
 					       PAGE_SIZE - offset_in_page(at));
 
-			if (to_user)
+			if (direction == TO_USER)
 				memcpy(user + done, own, n);
 			else
 				memcpy(own, user + done, n);
@@ -134,7 +142,7 @@ static void copy_data(struct tandem_job *job, bool to_user)
 			at += n;
 		}
 		kunmap_local(user);
-		if (to_user)
+		if (direction == TO_USER)
 			flush_dcache_page(bv.bv_page);
 	}
 }
@@ -159,7 +167,7 @@ struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
 	td_req_init(&job->req, kind, sector, count, tandem_job_parts(job),
 		    span.frames);
 	if (kind == TD_WRITE)
-		copy_data(job, false);
+		copy_data(job, FROM_USER);
 	return job;
 }
 
@@ -198,7 +206,7 @@ static void aim_bio(struct tandem_job *job, struct bio *bio,
 	refcount_inc(&job->refs);
 }
 
-static void start_disk(struct tandem_job *job, bool in_map)
+static void start_disk(struct tandem_job *job, enum submitter submitter)
 {
 	const blk_opf_t inherit = REQ_OP_MASK | REQ_SYNC | REQ_META | REQ_PRIO |
 				  REQ_FUA | REQ_IDLE | REQ_BACKGROUND |
@@ -225,17 +233,14 @@ static void start_disk(struct tandem_job *job, bool in_map)
 	/* The lost SSD may hold older data of this write, recorded as dirty. */
 	if (tandem_wait_for_record(t, bio))
 		return;
-	if (in_map)
+	if (submitter == IN_MAP)
 		dm_submit_bio_remap(job->bio, bio);
 	else
 		tandem_submit_for_user(t, bio);
 }
 
-/*
- * Write or fetch the next extent; false if there was none left. @charge: to the
- * user.
- */
-static bool next_ssd(struct tandem_job *job, bool charge)
+/* Write or fetch the next extent; false if there was none left. */
+static bool next_ssd(struct tandem_job *job, enum payer payer)
 {
 	struct bio *bio = &job->ssd_bio;
 	struct td_extent x;
@@ -246,7 +251,7 @@ static bool next_ssd(struct tandem_job *job, bool charge)
 		(job->fetch ? REQ_OP_READ : REQ_OP_WRITE), x.sector, x.count);
 	bio->bi_iter.bi_sector = x.ssd_sector;
 	bio->bi_end_io = ssd_endio;
-	if (charge)
+	if (payer == USER_PAYS)
 		tandem_charge_user(bio, job->bio);
 	else
 		tandem_charge_nobody(bio);
@@ -259,11 +264,12 @@ static bool next_ssd(struct tandem_job *job, bool charge)
  * written back later) and the user's thread submits it. A worker must not sleep for
  * the share of a cgroup, since that would hold up the journal.
  */
-static void start_ssd(struct tandem_job *job, bool fetch, bool in_map)
+static void start_ssd(struct tandem_job *job, bool fetch, enum submitter submitter)
 {
 	job->cursor = 0;
 	job->fetch = fetch;
-	next_ssd(job, in_map && job->req.writeback);
+	next_ssd(job, submitter == IN_MAP && job->req.writeback ?
+		 USER_PAYS : NOBODY_PAYS);
 }
 
 static void answer_user(struct tandem_job *job)
@@ -277,7 +283,7 @@ static void answer_user(struct tandem_job *job)
 		bio->bi_status = job->status ? job->status : BLK_STS_IOERR;
 	} else if (job->req.kind == TD_READ) {
 		job->bio = bio;
-		copy_data(job, true);
+		copy_data(job, TO_USER);
 		job->bio = NULL;
 	}
 	bio_endio(bio);
@@ -343,9 +349,9 @@ static void job_carry_out(struct tandem_job *job, u32 todo, struct td_list *woke
 	if (todo & (TD_DO_RETRY | TD_DO_PASS))
 		hand_to_disk(job);
 	if (todo & (TD_DO_SSD | TD_DO_FETCH))
-		start_ssd(job, todo & TD_DO_FETCH, false);
+		start_ssd(job, todo & TD_DO_FETCH, IN_WORKER);
 	if (todo & TD_DO_DISK)
-		start_disk(job, false);
+		start_disk(job, IN_WORKER);
 	if (todo & (TD_DO_END | TD_DO_PASS))
 		job_put(job);
 }
@@ -353,16 +359,22 @@ static void job_carry_out(struct tandem_job *job, u32 todo, struct td_list *woke
 void tandem_job_start(struct tandem_job *job, u32 todo)
 {
 	/* The cleaner starts its jobs, which have no user, in a worker. */
-	bool in_map = job->bio;
+	enum submitter submitter = job->bio ? IN_MAP : IN_WORKER;
 
 	if (todo & TD_DO_ANSWER)
 		answer_user(job);
 	if (todo & (TD_DO_SSD | TD_DO_FETCH))
-		start_ssd(job, todo & TD_DO_FETCH, in_map);
+		start_ssd(job, todo & TD_DO_FETCH, submitter);
 	if (todo & TD_DO_DISK)
-		start_disk(job, in_map);
+		start_disk(job, submitter);
 	if (todo & TD_DO_END)
 		job_put(job);
+	job_put(job);
+}
+
+void tandem_job_go_on(struct tandem_job *job, u32 todo, struct td_list *woken)
+{
+	job_carry_out(job, todo, woken);
 	job_put(job);
 }
 
@@ -371,8 +383,7 @@ void tandem_job_woken(struct td_req *r, struct td_list *woken)
 	struct tandem_job *job = tandem_job_of(r);
 
 	refcount_inc(&job->refs);
-	job_carry_out(job, td_woken(r), woken);
-	job_put(job);
+	tandem_job_go_on(job, td_woken(r), woken);
 }
 
 void tandem_job_drained(struct td_req *r)
@@ -410,7 +421,7 @@ static void disk_work(struct work_struct *work)
 	if (job->req.kind != TD_CLEAN)
 		tandem_disk_leave(t);
 	else if (!ok)
-		tandem_cleaner_failed(t, &job->req, true);
+		tandem_cleaner_failed(t, &job->req, TANDEM_DISK);
 	flags = tandem_lock(t);
 	todo = td_disk_done(&t->engine, &job->req, ok, &woken);
 	tandem_unlock(t, flags);
@@ -433,8 +444,8 @@ static void ssd_work(struct work_struct *work)
 	if (!ok && !job->fetch)
 		tandem_ssd_failed(t, &woken);
 	if (!ok && job->fetch)
-		tandem_cleaner_failed(t, &job->req, false);
-	if (!ok || !next_ssd(job, false)) {
+		tandem_cleaner_failed(t, &job->req, TANDEM_SSD);
+	if (!ok || !next_ssd(job, NOBODY_PAYS)) {
 		flags = tandem_lock(t);
 		todo = td_ssd_done(&t->engine, &job->req, ok, &woken);
 		tandem_unlock(t, flags);
@@ -447,7 +458,7 @@ static void drained_work(struct work_struct *work)
 	struct tandem_job *job = container_of(work, struct tandem_job,
 					      drained_work);
 
-	start_ssd(job, job->req.kind == TD_CLEAN, false);
+	start_ssd(job, job->req.kind == TD_CLEAN, IN_WORKER);
 	job_put(job);
 }
 

@@ -122,6 +122,8 @@ static bool learn_place(struct tandem *t)
 		td_sums_of(t->look_buffer, sums);
 	flags = tandem_lock(t);
 	td_learn_end(&t->engine, quarter, ok ? sums : NULL);
+	if (ok)
+		td_learn_next(&t->engine, quarter, t->look_buffer);
 	tandem_unlock(t, flags);
 	/* Core does not ask for an unreadable place again before its next write. */
 	return ok;

@@ -206,12 +206,12 @@ static void tandem_dtr(struct dm_target *ti)
 /* Bios in flight may still wait for cleanings, so urgent ones go on. */
 static void tandem_presuspend(struct dm_target *ti)
 {
-	tandem_cleaner_stop(ti->private, true);
+	tandem_cleaner_allow(ti->private, TANDEM_AWAITED_PLACES);
 }
 
 static void tandem_presuspend_undo(struct dm_target *ti)
 {
-	tandem_cleaner_stop(ti->private, false);
+	tandem_cleaner_allow(ti->private, TANDEM_ALL_PLACES);
 }
 
 /*
@@ -240,12 +240,10 @@ static void tandem_postsuspend(struct dm_target *ti)
  * The start becomes durable before the first request: dropped copies must not come back
  * after a cut, and a half-written group of the journal must not become whole.
  */
-static bool make_start_durable(struct tandem *t, bool drop)
+static bool make_start_durable(struct tandem *t)
 {
 	bool durable;
 
-	if (drop)
-		tandem_index_drop(t);
 	tandem_meta_start(t);
 	durable = tandem_make_durable(t);
 	tandem_meta_halt(t);
@@ -293,7 +291,7 @@ static int start_cache(struct tandem *t, bool left)
 		r = tandem_index_format(t);
 		/* What the disk holds is not known before a flush of it; that may fail. */
 		if (!r)
-			make_start_durable(t, false);
+			make_start_durable(t);
 		return r;
 	}
 	r = tandem_super_reread(t);
@@ -317,7 +315,9 @@ static int start_cache(struct tandem *t, bool left)
 	r = judge_disk(t, left, &drop);
 	if (r)
 		return t->load_error = r;
-	durable = make_start_durable(t, drop);
+	if (drop)
+		tandem_index_drop(t);
+	durable = make_start_durable(t);
 	if (durable && lost)
 		tandem_loss_forget(t);
 	/* Go on past a failed SSD; but for a cold start 0 would mean that it is done. */
@@ -340,7 +340,8 @@ static int drop_if_cold(struct tandem *t, bool left)
 		r = judge_disk(t, left, &drop);
 	if (r || !drop)
 		return r;
-	if (!make_start_durable(t, true)) {
+	tandem_index_drop(t);
+	if (!make_start_durable(t)) {
 		DMERR("Cannot flush the devices");
 		return -EIO;
 	}
@@ -407,7 +408,7 @@ static void tandem_resume(struct dm_target *ti)
 	t->written = jiffies;
 	tandem_registry_unlock();
 	tandem_meta_start(t);
-	tandem_cleaner_stop(t, false);
+	tandem_cleaner_allow(t, TANDEM_ALL_PLACES);
 }
 
 /*

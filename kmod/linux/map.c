@@ -14,54 +14,9 @@
  */
 #include <linux/sched.h>
 
+#include "map.h"
 #include "read.h"
-#include "tandem.h"
 #include "write.h"
-
-/*
- * An SSD with large blocks cannot split a bio inside one: each segment must be
- * whole blocks. The disk may have smaller ones, so the user need not know.
- */
-static bool segments_fit(const struct tandem *t, struct bio *bio)
-{
-	u32 mask = (t->engine.layout.block_mask << SECTOR_SHIFT) |
-		   (SECTOR_SIZE - 1);
-	struct bvec_iter iter;
-	struct bio_vec bv;
-
-	bio_for_each_bvec(bv, bio, iter)
-		if (bv.bv_len & mask)
-			return false;
-	return true;
-}
-
-/* Requests that are not answered in the first step: is this one to be measured? */
-static void measure_request(struct tandem *t, struct tandem_io *io)
-{
-	io->since = 0;
-	if (unlikely(tandem_latency_turn(t->engine.counters)))
-		tandem_latency_begin(io);
-}
-
-static int to_disk(struct tandem *t, struct bio *bio, struct tandem_io *io)
-{
-	io->end = TANDEM_END_PLAIN;
-	tandem_to_disk(t, bio);
-	return tandem_wait_for_record(t, bio) ? DM_MAPIO_SUBMITTED :
-		DM_MAPIO_REMAPPED;
-}
-
-/* What td_begin() said of a request with private memory; tandem_carry_on() came first. */
-static int job_begun(struct tandem *t, struct bio *bio, struct tandem_io *io,
-		     struct tandem_job *job, u32 todo)
-{
-	if (todo & TD_DO_PASS) {
-		tandem_job_free(job);
-		return to_disk(t, bio, io);
-	}
-	tandem_job_start(job, todo);
-	return DM_MAPIO_SUBMITTED;
-}
 
 /* A read that misses: fill from private memory, or just read. */
 static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io *io)
@@ -76,7 +31,7 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
 	job = tandem_job_new(t, bio, TD_READ, sector, count);
 	if (!job) {
 		td_pass(&t->engine, TD_READ, count, TD_C_READ_BYPASSED_MEMORY);
-		return to_disk(t, bio, io);
+		return tandem_pass(t, bio, io);
 	}
 	io->end = TANDEM_END_PLAIN;
 	td_list_init(&woken);
@@ -84,7 +39,7 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
 	todo = td_begin(&t->engine, tandem_job_req(job), &woken);
 	tandem_unlock(t, flags);
 	tandem_carry_on(t, &woken);
-	return job_begun(t, bio, io, job, todo);
+	return tandem_job_begun(t, bio, io, job, todo);
 }
 
 /*
@@ -125,35 +80,22 @@ static __always_inline int map_hit(struct tandem *t, struct bio *bio, struct tan
 	return DM_MAPIO_REMAPPED;
 }
 
-/*
- * Sectors of the bio that lie in its first run; map cuts it there. (dm would cut
- * at max_io_len, but also at the longest request of the disk, in the middle of a
- * frame, and the rest would meet the frame being filled.)
- */
-static u32 in_run(const struct tandem *t, const struct bio *bio)
-{
-	u32 run = td_run_sectors(&t->engine.layout);
-	u32 left = run - ((u32)bio->bi_iter.bi_sector & (run - 1));
-
-	return min(left, bio_sectors(bio));
-}
-
 /* A read that td_read_home() does not answer. */
 static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
-	u32 count = in_run(t, bio);
+	u32 count = tandem_in_run(t, bio);
 	enum td_verdict verdict;
 	struct td_look look;
 
-	measure_request(t, io);
+	tandem_measure(t, io);
 	io->foreground = false;
 	io->disk_read = false;
 	tandem_note_user(t, bio);
 	/* Nothing is dirty here: start_cache() and change_mode() make sure of that. */
-	if (unlikely(t->coarse_ssd && !segments_fit(t, bio))) {
+	if (unlikely(t->coarse_ssd && !tandem_segments_fit(t, bio))) {
 		td_pass(&t->engine, TD_READ, bio_sectors(bio),
 			TD_C_READ_BYPASSED_UNALIGNED);
-		return to_disk(t, bio, io);
+		return tandem_pass(t, bio, io);
 	}
 	verdict = td_read_look(&t->engine, bio->bi_iter.bi_sector, count,
 			       &look);
@@ -167,127 +109,21 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 	}
 	io->disk_read = true;
 	if (verdict == TD_PASS)
-		return to_disk(t, bio, io);
+		return tandem_pass(t, bio, io);
 	return map_miss(t, bio, io);
 }
 
-static void tracked_answer(struct tandem_io *io, struct bio *bio)
+bool tandem_map_in_place(struct tandem *t, struct bio *bio, struct tandem_io *io,
+			 int *code)
 {
-	io->end = TANDEM_END_PLAIN;
-	if (td_failed(&io->req))
-		bio->bi_status = BLK_STS_IOERR;
-	bio_endio(bio);
-}
+	u32 slot;
 
-/* What td_begin() said of a request without private memory. */
-static int tracked_begun(struct tandem *t, struct bio *bio, struct tandem_io *io,
-			 u32 todo)
-{
-	if (todo & TD_DO_PASS)
-		return to_disk(t, bio, io);
-	if (todo & TD_DO_DISK) {
-		tandem_to_disk(t, bio);
-		return DM_MAPIO_REMAPPED;
-	}
-	if (todo & TD_DO_ANSWER)
-		tracked_answer(io, bio);
-	/* Without an action the request waits; another thread may have ended it by now. */
-	return DM_MAPIO_SUBMITTED;
-}
-
-void tandem_tracked_woken(struct tandem *t, struct td_req *r,
-			  struct td_list *woken)
-{
-	struct tandem_io *io = container_of(r, struct tandem_io, req);
-	struct bio *bio = dm_bio_from_per_bio_data(io, sizeof(*io));
-	u32 todo = td_woken(r);
-	unsigned long flags;
-
-	if (todo & TD_DO_START) {
-		flags = tandem_lock(t);
-		todo = td_start(&t->engine, r, woken);
-		tandem_unlock(t, flags);
-	}
-	if (todo & TD_DO_ANSWER) {
-		tracked_answer(io, bio);
-		return;
-	}
-	if (todo & TD_DO_DISK)
-		tandem_to_disk(t, bio);
-	if (todo & TD_DO_DISK || (todo & TD_DO_PASS &&
-				  to_disk(t, bio, io) == DM_MAPIO_REMAPPED))
-		tandem_submit_for_user(t, bio);
-}
-
-static noinline int map_write(struct tandem *t, struct bio *bio, struct tandem_io *io,
-			      enum td_kind kind)
-{
-	struct td_engine *e = &t->engine;
-	u64 sector = bio->bi_iter.bi_sector;
-	u32 count = in_run(t, bio);
-	struct tandem_job *job = NULL;
-	struct td_req *r = &io->req;
-	struct td_list woken;
-	unsigned long flags;
-	u32 slot, todo;
-	bool copy;
-
-	io->since = 0;
-	if (kind == TD_WRITE)
-		measure_request(t, io);
-	io->foreground = false;
-	io->disk_read = false;
-	tandem_note_user(t, bio);
-	WRITE_ONCE(t->written, jiffies);
-	if (count < bio_sectors(bio))
-		dm_accept_partial_bio(bio, count);
-	copy = kind == TD_WRITE && td_write_wants_copy(e, sector, count);
-	if (copy)
-		job = tandem_job_new(t, bio, kind, sector, count);
-	/* In place, since a cleaning would fail at a bad block of the SSD. */
-	if (unlikely(copy && !job) && !(bio->bi_opf & REQ_FUA) && !t->stable_ssd &&
-	    td_write_in_place(e, sector, count, &slot)) {
-		io->end = TANDEM_END_HOME_TIMED;
-		return map_hit(t, bio, io, slot, 1, 0);
-	}
-	if (job) {
-		r = tandem_job_req(job);
-		io->end = TANDEM_END_PLAIN;
-	} else {
-		td_req_init(r, kind, sector, count, NULL, 0);
-		r->no_memory = copy;
-		io->end = TANDEM_END_TRACKED;
-	}
-	r->fua = bio->bi_opf & REQ_FUA;
-	td_list_init(&woken);
-	flags = tandem_lock(t);
-	todo = td_begin(e, r, &woken);
-	tandem_unlock(t, flags);
-	if (unlikely(todo & TD_DO_SUM))
-		todo = tandem_job_sum(job, todo, &woken);
-	tandem_carry_on(t, &woken);
-	return job ? job_begun(t, bio, io, job, todo) :
-		tracked_begun(t, bio, io, todo);
-}
-
-/* A flush has no data and its bio goes to no device: core decides what to flush. */
-static noinline int map_flush(struct tandem *t, struct bio *bio, struct tandem_io *io)
-{
-	struct td_list woken;
-	unsigned long flags;
-	u32 todo;
-
-	td_list_init(&woken);
-	td_req_init(&io->req, TD_FLUSH, 0, 0, NULL, 0);
-	io->end = TANDEM_END_PLAIN;
-	io->foreground = false;
-	io->disk_read = false;
-	io->since = 0;
-	flags = tandem_lock(t);
-	todo = td_begin(&t->engine, &io->req, &woken);
-	tandem_unlock(t, flags);
-	tandem_carry_on(t, &woken);
-	return tracked_begun(t, bio, io, todo);
+	if (!td_write_in_place(&t->engine, bio->bi_iter.bi_sector,
+			       bio_sectors(bio), &slot))
+		return false;
+	io->end = TANDEM_END_HOME_TIMED;
+	*code = map_hit(t, bio, io, slot, 1, 0);
+	return true;
 }
 
 /*
@@ -305,7 +141,7 @@ static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io
 	if (bio->bi_opf & REQ_FUA || t->stable_ssd ||
 	    !td_write_home(&t->engine, bio->bi_iter.bi_sector,
 			   bio_sectors(bio), &slot))
-		return map_write(t, bio, io, TD_WRITE);
+		return tandem_map_write(t, bio, io, TD_WRITE);
 	if (t->written != now)
 		WRITE_ONCE(t->written, now);
 	io->end = TANDEM_END_HOME;
@@ -329,10 +165,10 @@ static noinline int map_other(struct tandem *t, struct bio *bio, struct tandem_i
 	case REQ_OP_WRITE:
 		if (likely(bio_sectors(bio)))
 			return map_data(t, bio, io);
-		return map_flush(t, bio, io);
+		return tandem_map_flush(t, bio, io);
 	case REQ_OP_DISCARD:
 	case REQ_OP_WRITE_ZEROES:
-		return map_write(t, bio, io, TD_DISCARD);
+		return tandem_map_write(t, bio, io, TD_DISCARD);
 	default:
 		return DM_MAPIO_KILL;
 	}
@@ -384,11 +220,7 @@ static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
 	io->end = TANDEM_END_PLAIN;
 	io->disk_read = true;
 	io->since = 0;
-	bio->bi_iter = io->hit.iter;
-	bio->bi_status = BLK_STS_OK;
-	bio->bi_opf &= ~REQ_POLLED;
-	/* A lower device that split the bio counted this down. */
-	atomic_set(&bio->__bi_remaining, 1);
+	tandem_take_back(t, bio, &io->hit.iter);
 	tandem_to_disk(t, bio);
 	tandem_submit_for_user(t, bio);
 	return DM_ENDIO_INCOMPLETE;
@@ -437,52 +269,39 @@ static void home_done(struct tandem *t, struct tandem_io *io, bool ok)
 	unpin_slots(t, io);
 }
 
-/* False: @r is answered later by tandem_tracked_woken(), or was already. */
-static noinline bool tracked_done(struct tandem *t, struct td_req *r, bool ok)
-{
-	struct td_list woken;
-	unsigned long flags;
-	u32 todo;
-
-	td_list_init(&woken);
-	/* Another thread may answer @r meanwhile; tandem_jobs_wait() waits for this one. */
-	rcu_read_lock();
-	flags = tandem_lock(t);
-	todo = td_disk_done(&t->engine, r, ok, &woken);
-	tandem_unlock(t, flags);
-	tandem_carry_on_later(t, &woken);
-	rcu_read_unlock();
-	return todo & TD_DO_ANSWER;
-}
-
 /* All but hits and writes in place of one slot that went well and are not measured. */
 static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_io *io,
-			      blk_status_t error)
+			      blk_status_t *error)
 {
-	if (!error && io->since)
+	/* A lent write may be answered later, and by another thread. */
+	if (io->end == TANDEM_END_LENT && !tandem_lent_done(t, bio, io, error))
+		return DM_ENDIO_INCOMPLETE;
+	if (!*error && io->since)
 		tandem_latency_end(t, io);
 	switch (io->end) {
 	case TANDEM_END_HIT:
 	case TANDEM_END_HITS:
-		if (error)
+		if (*error)
 			return hit_failed(t, bio, io);
 		unpin_slots(t, io);
 		return DM_ENDIO_DONE;
 	case TANDEM_END_HOME:
 	case TANDEM_END_HOME_TIMED:
-		home_done(t, io, !error);
+		home_done(t, io, !*error);
 		return DM_ENDIO_DONE;
 	case TANDEM_END_TRACKED:
 		if (io->foreground)
 			tandem_disk_leave(t);
 		io->foreground = false;
-		return tracked_done(t, &io->req, !error) ? DM_ENDIO_DONE :
+		return tandem_tracked_done(t, &io->req, !*error) ? DM_ENDIO_DONE :
 			DM_ENDIO_INCOMPLETE;
 	case TANDEM_END_PLAIN:
 		if (io->foreground)
 			tandem_disk_leave(t);
 		if (io->disk_read)
 			td_disk_read_ends(&t->engine);
+		break;
+	case TANDEM_END_LENT:
 		break;
 	}
 	return DM_ENDIO_DONE;
@@ -495,7 +314,7 @@ int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error)
 	bool home = io->end == TANDEM_END_HOME;
 
 	if (unlikely((io->end != TANDEM_END_HIT && !home) || *error))
-		return end_other(t, bio, io, *error);
+		return end_other(t, bio, io, error);
 	if (home)
 		td_write_home_done(&t->engine, true);
 	if (unlikely(td_word_unpin(io->hit.word)))

@@ -80,7 +80,7 @@ static bool submit_next(struct tandem *t, struct td_list *woken)
 
 static void carry_on_request(struct tandem *t, struct td_req *r, struct td_list *woken)
 {
-	if (r->parts)
+	if (r->parts && !r->lent)
 		tandem_job_woken(r, woken);
 	else if (r == &t->durable_flush)
 		complete(&t->durable_flush_done);

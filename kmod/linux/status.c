@@ -180,7 +180,7 @@ static int change_mode(struct tandem *t, enum td_mode mode)
 		return -EINVAL;
 	mutex_lock(&t->super_lock);
 	if (mode == TD_WRITEBACK)
-		r = tandem_super_writeback(t);
+		r = tandem_super_allow_dirty(t);
 	if (!r) {
 		tandem_registry_lock();
 		t->args.mode = mode;

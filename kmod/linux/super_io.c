@@ -302,7 +302,7 @@ int tandem_super_write(struct tandem *t)
 	return r;
 }
 
-int tandem_super_flags(struct tandem *t, u32 flags)
+int tandem_super_set_flags(struct tandem *t, u32 flags)
 {
 	u32 old = t->super.incompat;
 	int r = 0;
@@ -328,21 +328,21 @@ int tandem_super_resume(struct tandem *t)
 		needed |= t->write_super || flags & TD_SUPER_CLEAN;
 		flags &= ~TD_SUPER_CLEAN;
 	}
-	r = tandem_super_flags(t, flags);
+	r = tandem_super_set_flags(t, flags);
 	t->owns_super = true;
 	mutex_unlock(&t->super_lock);
 	/* If not needed, one sound copy is enough; a later write makes the other. */
 	return needed ? r : 0;
 }
 
-int tandem_super_writeback(struct tandem *t)
+int tandem_super_allow_dirty(struct tandem *t)
 {
 	int r;
 
 	if (!t->owns_super || !td_active(&t->engine))
 		return 0;
-	r = tandem_super_flags(t, t->super.incompat &
-			       ~(TD_SUPER_CLEAN | TD_SUPER_COLD));
+	r = tandem_super_set_flags(t, t->super.incompat &
+				   ~(TD_SUPER_CLEAN | TD_SUPER_COLD));
 	/* The SSD has just failed, so nothing becomes dirty. */
 	return r == -ENODEV ? 0 : r;
 }
@@ -353,7 +353,7 @@ void tandem_super_stopped(struct tandem *t, bool durable)
 	t->owns_super = false;
 	if (durable && t->args.mode != TD_WRITEBACK && !t->engine.ledger.dirty &&
 	    !(t->super.incompat & TD_SUPER_CLEAN))
-		tandem_super_flags(t, TD_SUPER_CLEAN);
+		tandem_super_set_flags(t, TD_SUPER_CLEAN);
 	if (durable && tandem_retired_changed(t))
 		tandem_super_write(t);
 	mutex_unlock(&t->super_lock);

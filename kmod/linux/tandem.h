@@ -173,6 +173,7 @@ enum tandem_end {
 	TANDEM_END_HOME,	/* a write in place (core/write.h): unpin one slot */
 	TANDEM_END_HOME_TIMED,	/* the same, measured */
 	TANDEM_END_TRACKED,	/* tell core: a write without private memory */
+	TANDEM_END_LENT,	/* the same, at the SSD */
 };
 
 /* Data that dm keeps for this target with each bio. */
@@ -189,7 +190,11 @@ struct tandem_io {
 			u64 dirty;		/* as in struct td_look */
 			struct bvec_iter iter;	/* on the disk */
 		} hit;
-		struct td_req req;
+		struct {
+			struct td_req req;
+			struct td_part lent_part;
+			struct bvec_iter lent_iter;	/* LENT: on the disk */
+		};
 	};
 };
 
@@ -259,6 +264,8 @@ void tandem_job_free(struct tandem_job *job);
  * tandem_carry_on(), since the thread may sleep until the disk takes the bio.
  */
 void tandem_job_start(struct tandem_job *job, u32 todo);
+/* The same in a worker, which may not submit to the disk. Appends to @woken. */
+void tandem_job_go_on(struct tandem_job *job, u32 todo, struct td_list *woken);
 /*
  * If @todo is SUM, do what it says, before tandem_carry_on(). Returns what to do then.
  * Process context; lock not held.
@@ -326,8 +333,9 @@ void tandem_cleaner_kick_urgent(struct tandem *t);
  * tandem_cleaner_kick_urgent() queue them anew. Sleeps.
  */
 void tandem_cleaner_cancel(struct tandem *t);
-/* @stop, from presuspend on: clean only places that requests in flight wait for. */
-void tandem_cleaner_stop(struct tandem *t, bool stop);
+enum tandem_places { TANDEM_ALL_PLACES, TANDEM_AWAITED_PLACES };
+/* From presuspend to resume only places that requests in flight wait for. */
+void tandem_cleaner_allow(struct tandem *t, enum tandem_places places);
 /* With no user's request in flight: waits until no job is in flight. Sleeps. */
 void tandem_cleaner_wait(struct tandem *t);
 /* Message "flush ...": 0; -EINVAL: pause or resume while no flush is on. */
@@ -338,8 +346,10 @@ void tandem_cleaner_limit(struct tandem *t, const struct tandem_limit *limit);
 void tandem_cleaner_tick(struct tandem *t);
 /* @job has ended and is free again. Process context; lock not held. */
 void tandem_cleaner_ended(struct tandem *t, struct tandem_job *job);
-/* The cleaning @r failed on the disk (@disk) or on the SSD. Process context. */
-void tandem_cleaner_failed(struct tandem *t, const struct td_req *r, bool disk);
+enum tandem_device { TANDEM_DISK, TANDEM_SSD };
+/* The cleaning @r failed on @device. Process context. */
+void tandem_cleaner_failed(struct tandem *t, const struct td_req *r,
+			   enum tandem_device device);
 /* Seconds to write back all dirty data; 0: not known, or none. A hint, no lock. */
 u64 tandem_cleaner_seconds(const struct tandem *t);
 /* @t takes over from @old the user's order and the measured speed. No lock. */
@@ -366,7 +376,7 @@ void tandem_freeze_watch(struct tandem *t);
 /* map.c: called by dm for each bio */
 int tandem_map(struct dm_target *ti, struct bio *bio);
 int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error);
-/* Carry out the actions of td_woken() for a request without private memory. Process context. */
+/* write.c: carry out what td_woken() says of a request without private memory. Process context. */
 void tandem_tracked_woken(struct tandem *t, struct td_req *r,
 			  struct td_list *woken);
 /* Count a user's request that goes to the disk: the cleaner's pace heeds it. */
@@ -419,15 +429,18 @@ static inline bool tandem_retired_changed(const struct tandem *t)
  * Set the incompatible flags to @flags, durably in both copies. After an error the
  * old flags still count too, since one copy may have them.
  */
-int tandem_super_flags(struct tandem *t, u32 flags);
+int tandem_super_set_flags(struct tandem *t, u32 flags);
 /*
  * Preresume: write the superblocks if anything changed; before a resume in
  * write-back also clear the flag CLEAN. An error only if the write was necessary:
  * else one sound copy is enough.
  */
 int tandem_super_resume(struct tandem *t);
-/* super_lock held: clear the flag CLEAN before the mode becomes write-back. */
-int tandem_super_writeback(struct tandem *t);
+/*
+ * super_lock held: clear the flag CLEAN, durably, before the mode becomes write-back.
+ * Nothing may become dirty before that.
+ */
+int tandem_super_allow_dirty(struct tandem *t);
 /*
  * Postsuspend, with nothing in flight. If all is durable (@durable): note CLEAN if
  * nothing is dirty and the mode makes nothing dirty, and write new retired slots.

@@ -5,8 +5,6 @@
 //! `tandem-simulated` and `tandem-tray` have to be built in the same profile. `bench_ui KIND` is one of the programs that
 //! are measured.
 
-#[path = "../../tests/stage/panel.rs"]
-mod panel;
 mod process;
 mod shown;
 #[path = "../../tests/stage/mod.rs"]
@@ -19,9 +17,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use process::{memory_kib, processor_time};
-use stage::machine::Machine;
-use stage::machine::bus::{self, Running};
 use tandem_api::{ManagerProxy, Mode, PlanSpec, SimulationProxy};
+use tandem_stage::bus::{self, Running};
+use tandem_stage::machine::{Machine, built};
+use tandem_stage::panel;
 use zbus::{Connection, OwnedObjectPath};
 
 /// An error is printed and ends the program.
@@ -119,7 +118,7 @@ impl Bench {
     /// Processor time and memory while a cache works and the window shows it.
     async fn living(&self) -> Result {
         let (panel, hears) = panel::show(&self.session).await?;
-        let tray = self.program(&mut Command::new(stage::machine::built("tandem-tray")))?;
+        let tray = self.program(&mut Command::new(built("tandem-tray")))?;
         panel::wait(&panel, &hears).await?;
         self.set_up().await?;
         let (app, _) = self.shown(shown::LIVE)?;

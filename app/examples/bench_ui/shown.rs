@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The programs that are measured: the app, an empty window of libadwaita, and the app with a cache and its live chart.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use adw::prelude::*;
 use gtk::glib;
+use tandem_app::application;
 use tandem_app::widgets::cache_row::CacheRow;
 use tandem_app::widgets::chart::Chart;
 use tandem_app::widgets::window::Window;
-use tandem_app::{application, i18n};
+use tandem_words::language;
 
 use crate::Result;
 use crate::stage::hand;
@@ -54,7 +54,7 @@ pub fn show(kind: &str) -> Result<ExitCode> {
 /// The application as `main` makes it.
 fn app() -> Result<adw::Application> {
     // As on a machine without translations.
-    let _ = i18n::init(Path::new(i18n::LOCALE_DIR));
+    let _ = language::init(&language::directory());
     application::register_resources()?;
     Ok(application::application())
 }

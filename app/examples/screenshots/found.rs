@@ -7,7 +7,8 @@ use adw::prelude::*;
 use gettextrs::gettext;
 use gtk::glib;
 use tandem_api::{
-    BUS_NAME, CacheProxy, ManagerProxy, Mode, PlanSpec, ROOT_PATH, SimulationProxy, managed_objects,
+    BUS_NAME, CacheProxy, DeviceText, ManagerProxy, Mode, OtherCache, OtherKind, OtherMode,
+    OtherState, PlanSpec, ROOT_PATH, SimulationProxy, managed_objects,
 };
 use tandem_app::widgets::window::Window;
 use zbus::{Connection, OwnedObjectPath};
@@ -47,6 +48,7 @@ pub async fn tour(
     let manager = ManagerProxy::new(bus).await?;
     manager.discard_found(&ssd).await?;
     levers.unplug(&ssd).await?;
+    others(window, camera, levers).await?;
 
     let spec = PlanSpec {
         origin: disk.clone(),
@@ -90,5 +92,53 @@ pub async fn tour(
         .build()
         .await?;
     cache.confirm_disk(&disk).await?;
+    Ok(())
+}
+
+/// Caches of other systems beside the disks.
+async fn others(window: &Window, camera: &Camera, levers: &SimulationProxy<'_>) -> Result {
+    let device = |name: &str, model: &str, size| -> Result<DeviceText> {
+        Ok(DeviceText {
+            object: block(name)?,
+            name: name.to_owned(),
+            model: model.to_owned(),
+            serial: format!("S-{name}"),
+            size,
+            ..DeviceText::none()
+        })
+    };
+    let bcache = OtherCache {
+        kind: OtherKind::Bcache,
+        name: "bcache0".to_owned(),
+        mapped: DeviceText::none().object,
+        mount_points: vec!["/srv/photos".to_owned()],
+        disks: vec![device("sdx", "Seagull Barge", 4_000_000_000_000)?],
+        ssds: vec![device("sdy", "Swift Dart", 250_000_000_000)?],
+        state: OtherState::Working,
+        mode: OtherMode::Writeback,
+        cache_bytes: 250_000_000_000,
+        used_bytes: 96_000_000_000,
+        unwritten_bytes: 1_300_000_000,
+        unwritten_known: true,
+        read_hits: 91,
+        read_misses: 9,
+    };
+    let lvm = OtherCache {
+        kind: OtherKind::LvmCache,
+        name: "vg/films".to_owned(),
+        mode: OtherMode::Writethrough,
+        unwritten_bytes: 0,
+        ..bcache.clone()
+    };
+    levers.set_other_caches(&[bcache, lvm]).await?;
+    let words = gettext("Other Caches");
+    hand::wait(window, &words, || {
+        let is_it = |group: &adw::PreferencesGroup| group.title() == words;
+        let shown = hand::shown(window).into_iter();
+        shown.filter_map(|w| w.downcast().ok()).find(is_it)
+    })
+    .await;
+    camera.take(window, "80-overview-others").await?;
+    levers.set_other_caches(&[]).await?;
     Ok(())
 }

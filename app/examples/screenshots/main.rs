@@ -20,7 +20,8 @@ use std::process::{Command, ExitCode};
 use adw::prelude::*;
 use camera::Camera;
 use gtk::glib;
-use tandem_app::{application, i18n};
+use tandem_app::application;
+use tandem_words::language;
 
 /// An error is printed and ends the program.
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -153,7 +154,7 @@ fn take_all(folder: &Path, wanted: &[String]) -> Result<ExitCode> {
         if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {
             continue;
         }
-        let machine = stage::machine::Machine::start();
+        let machine = tandem_stage::machine::Machine::start();
         let mut picture = Command::new(std::env::current_exe()?);
         picture
             .arg(folder)
@@ -165,7 +166,7 @@ fn take_all(folder: &Path, wanted: &[String]) -> Result<ExitCode> {
             .env("LC_ALL", locale)
             .env_remove("LANGUAGE");
         if high_contrast {
-            // This is how libadwaita 1.2 is told without a desktop.
+            // Without a desktop, libadwaita 1.2 reads this variable.
             picture.env("ADW_DEBUG_HIGH_CONTRAST", "1");
         }
         if let Some((_, _, display)) = &screen {
@@ -186,7 +187,7 @@ fn take_all(folder: &Path, wanted: &[String]) -> Result<ExitCode> {
 fn translate(folder: &Path) -> Result {
     let catalogue = folder.join("locale/de/LC_MESSAGES");
     std::fs::create_dir_all(&catalogue)?;
-    let source = stage::machine::project().join("po/de.po");
+    let source = tandem_stage::machine::project().join("po/de.po");
     let status = Command::new("msgfmt")
         .arg("-o")
         .arg(catalogue.join("tandem.mo"))
@@ -201,7 +202,7 @@ fn translate(folder: &Path) -> Result {
 
 /// Whether numbers are written here as in this locale.
 fn numbers_are_of(locale: &str) -> bool {
-    let comma = tandem_app::display::bytes(1_300_000_000).contains("1,3");
+    let comma = glib::format_size(1_300_000_000).contains("1,3");
     comma == (locale == GERMAN)
 }
 
@@ -223,7 +224,7 @@ fn take(folder: &Path, name: &str) -> Result<ExitCode> {
         report(panic);
         std::process::exit(101);
     }));
-    i18n::init(&folder.join("locale"))?;
+    language::init(&folder.join("locale"))?;
     application::register_resources()?;
     let application = application::application();
     application.set_flags(gtk::gio::ApplicationFlags::NON_UNIQUE);

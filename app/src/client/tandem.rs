@@ -48,6 +48,8 @@ pub fn service(objects: &Objects) -> Option<ServiceFacts> {
             .collect(),
         watches: read(manager, "Watches").unwrap_or_default(),
         found: read(manager, "FoundCaches").unwrap_or_default(),
+        others: read(manager, "OtherCaches").unwrap_or_default(),
+        devices: read(manager, "Devices").unwrap_or_default(),
     })
 }
 

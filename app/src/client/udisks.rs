@@ -75,14 +75,12 @@ fn block(path: &str, interfaces: &HashMap<String, Properties>) -> Block {
             table: object(values, "Table").unwrap_or_default(),
             number: read(values, "Number").unwrap_or_default(),
             name: text(values, "Name"),
-            type_id: text(values, "Type"),
             container: read(values, "IsContainer").unwrap_or_default(),
         }),
         has_table: of("PartitionTable").is_some(),
         mount_points: of("Filesystem")
             .map(|values| paths(values, "MountPoints"))
             .unwrap_or_default(),
-        cleartext: of("Encrypted").and_then(|values| object(values, "CleartextDevice")),
         symlinks: paths(values, "Symlinks"),
     }
 }

@@ -7,10 +7,9 @@ use gettextrs::gettext;
 use tandem_api::SsdPart;
 
 use super::{
-    SEPARATOR, binary_size, bytes as bytes_words, device_words, fill, ssd_words, volume_names,
-    volume_words,
+    SEPARATOR, binary_size, bytes as bytes_words, device_words, fill, quoted, ssd_words,
+    volume_names, volume_words,
 };
-use crate::display::plan::quoted;
 use crate::model::draft::parts_of_key;
 use crate::model::inventory::Device;
 use crate::model::offer::{LEAST_GOOD, Loss, SsdOffer, slow_devices, ssd_offers};

@@ -3,7 +3,7 @@
 
 use gettextrs::{gettext, ngettext};
 
-use super::{SEPARATOR, bytes, fill};
+use super::{SEPARATOR, bytes, fill, partition_words};
 use crate::model::inventory::{Content, Device, Medium, Obstacle, VirtualKind, Volume};
 
 /// The words for a device.
@@ -87,14 +87,6 @@ pub fn volume_words(volume: &Volume) -> VolumeWords {
             .map(obstacle_words)
             .unwrap_or_default(),
     }
-}
-
-/// The name of a partition without a label.
-pub(super) fn partition_words(number: u32) -> String {
-    fill(
-        &gettext("Partition {number}"),
-        &[("number", &number.to_string())],
-    )
 }
 
 /// Names of the partitions of a device, or the label of a device without partitions.
@@ -191,7 +183,6 @@ pub fn obstacle_words(obstacle: Obstacle) -> String {
         Obstacle::Swap => gettext("Swap space is never cached"),
         Obstacle::Cached => gettext("Already cached"),
         Obstacle::CacheSsd => gettext("Already used as a cache"),
-        Obstacle::Mapped => gettext("Part of a cache"),
         Obstacle::AlreadyFast => gettext("Already fast, needs no cache"),
         Obstacle::NotFast => gettext("Not an SSD"),
         Obstacle::ReadOnly => gettext("Read-only"),
@@ -200,6 +191,10 @@ pub fn obstacle_words(obstacle: Obstacle) -> String {
         Obstacle::InUse => gettext("In use, unmount it first"),
         Obstacle::TooSmall => gettext("Too small"),
         Obstacle::Empty => gettext("Has no partitions"),
+        Obstacle::UsedAtStart => gettext("Used when the computer starts"),
+        Obstacle::Twin => gettext("Looks the same as another drive"),
+        Obstacle::Refused => gettext("Cannot be used"),
+        Obstacle::NotJudged => gettext("Not examined yet"),
     }
 }
 

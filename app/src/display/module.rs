@@ -7,7 +7,7 @@ use tandem_api::{ModuleProblem, ModuleState, SigningKey};
 use super::fill;
 use crate::model::facts::ModuleFacts;
 
-/// Installs the module's sources anew, which builds and signs the module.
+/// Command that installs the module's sources anew, which builds and signs the module.
 const REBUILD: &str = "sudo apt install --reinstall tandem-dkms";
 
 /// One thing to do.

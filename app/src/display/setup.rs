@@ -5,9 +5,7 @@
 use gettextrs::gettext;
 use tandem_api::{DeviceText, Mode, PlanReply, StepKind};
 
-use super::device::partition_words;
-use super::plan::label_on;
-use super::{fill, keyless, plain_name, short_name, volume_names};
+use super::{Erased, fill, keyless, plain_name, volume_names};
 use crate::model::inventory::Device;
 
 /// Whether a plan erases data that may be of value.
@@ -30,49 +28,18 @@ pub fn erased_device(plan: &PlanReply) -> Option<&DeviceText> {
     step.map(|step| &step.device)
 }
 
-/// The data that a plan erases, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Erased {
-    /// The device.
-    pub device: DeviceText,
-    /// The name of what is erased: of a partition with its SSD, or of the SSD.
-    pub name: String,
-    /// The names of what is on the SSD; none for a partition, which is named itself.
-    pub names: Vec<String>,
-}
-
-impl Erased {
-    /// The data that this plan erases; `devices` are all that are known.
-    #[must_use]
-    pub fn by(plan: &PlanReply, devices: &[Device]) -> Option<Self> {
-        let device = erased_device(plan)?;
-        let path = device.object.as_str();
-        let mut volumes = devices.iter().flat_map(|device| &device.volumes);
-        let partition = volumes
-            .find(|volume| volume.path == path)
-            .and_then(|volume| volume.partition);
-        let whole = devices.iter().find(|device| device.path == path);
-        let names = whole.map(volume_names).unwrap_or_default();
-        Some(Self::of(device, partition, names))
-    }
-
-    /// The data that is erased with this device. `partition`: its number, if it is a partition.
-    pub(super) fn of(device: &DeviceText, partition: Option<u32>, mut names: Vec<String>) -> Self {
-        if names.is_empty() && partition.is_none() && !device.label.is_empty() {
-            names.push(device.label.clone());
-        }
-        let model = short_name(device);
-        let name = match partition {
-            None => model,
-            Some(_) if !device.label.is_empty() => label_on(&device.label, &model),
-            Some(number) => label_on(&partition_words(number), &model),
-        };
-        Self {
-            device: device.clone(),
-            name,
-            names,
-        }
-    }
+/// The data that this plan erases, in words; `devices` are all that are known.
+#[must_use]
+pub fn erased_by(plan: &PlanReply, devices: &[Device]) -> Option<Erased> {
+    let device = erased_device(plan)?;
+    let path = device.object.as_str();
+    let mut volumes = devices.iter().flat_map(|device| &device.volumes);
+    let partition = volumes
+        .find(|volume| volume.path == path)
+        .and_then(|volume| volume.partition);
+    let whole = devices.iter().find(|device| device.path == path);
+    let names = whole.map(volume_names).unwrap_or_default();
+    Some(Erased::of(device, partition, names))
 }
 
 /// The label of the button that begins the job: a verb with its object, and a mnemonic.
@@ -276,7 +243,7 @@ mod tests {
             (Writeback, &[StepKind::EraseSsd], true, true),
         ] {
             let plan = plan(mode, steps);
-            let words = backup_words(&plan, Erased::by(&plan, &[]).as_ref());
+            let words = backup_words(&plan, erased_by(&plan, &[]).as_ref());
             assert_eq!(words.needed, disk || ssd, "{mode} {steps:?}");
             if words.needed {
                 assert_eq!(words.subtitle.contains("Archive"), disk);
@@ -292,7 +259,7 @@ mod tests {
         plan.steps[0].device.label = "Photos".into();
         plan.steps[0].device.size = 500;
         plan.ssd.size = 100;
-        let erased = Erased::by(&plan, &[]).unwrap();
+        let erased = erased_by(&plan, &[]).unwrap();
         assert_eq!((erased.device.size, &*erased.name), (500, "Flash"));
         let device = &plan.steps[0].device;
         let part = Erased::of(device, Some(2), vec![]);
@@ -317,7 +284,7 @@ mod tests {
             backup_subject(plan, erased.as_ref())
         };
         assert_eq!(subject(&first), subject(&first.clone()));
-        let without_names = Erased::by(&first, &[]);
+        let without_names = erased_by(&first, &[]);
         assert_ne!(
             subject(&first),
             backup_subject(&first, without_names.as_ref())

@@ -27,7 +27,7 @@ pub enum SsdUse {
 /// A part of an SSD, or all parts of one use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SsdShare {
-    /// What it is for.
+    /// The purpose of the part.
     pub used_for: SsdUse,
     /// Size in bytes.
     pub bytes: u64,

@@ -8,19 +8,22 @@ mod verdict;
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::inventory::{
-    Block, CacheParts, Content, Device, Drive, Medium, Obstacle, Snapshot, Volume,
-};
+use super::inventory::{Block, CacheParts, Content, Device, Drive, Medium, Snapshot, Volume};
 use classify::{content, medium, model};
-use verdict::{Part, as_origin, as_ssd, common_obstacle, is_root};
+use tandem_api::JudgedDevice;
+use verdict::{Part, as_origin, as_ssd};
 
 /// The disks of `snapshot`, hard disks first, each with its volumes.
 ///
-/// `caches` are the parts of the caches that exist. The disk under a cache is shown with the file system of the mapped
-/// device, and the mapped device itself is left out.
+/// `judged`: the judgement of the service on each device, by block path. `caches` are the parts of the caches that exist. The
+/// disk under a cache is shown with the file system of the mapped device, and the mapped device itself is left out.
 #[must_use]
-pub fn arrange(snapshot: &Snapshot, caches: &[CacheParts]) -> Vec<Device> {
-    let known = Known::new(snapshot, caches);
+pub fn arrange(
+    snapshot: &Snapshot,
+    caches: &[CacheParts],
+    judged: &HashMap<String, JudgedDevice>,
+) -> Vec<Device> {
+    let known = Known::new(snapshot, caches, judged);
     let mut devices: Vec<Device> = snapshot
         .blocks
         .values()
@@ -47,6 +50,7 @@ fn natural(name: &str) -> (usize, String) {
 
 struct Known<'a> {
     snapshot: &'a Snapshot,
+    judged: &'a HashMap<String, JudgedDevice>,
     origins: HashMap<&'a str, &'a CacheParts>,
     ssds: HashMap<&'a str, &'a CacheParts>,
     mapped: HashMap<&'a str, &'a CacheParts>,
@@ -54,7 +58,11 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    fn new(snapshot: &'a Snapshot, caches: &'a [CacheParts]) -> Self {
+    fn new(
+        snapshot: &'a Snapshot,
+        caches: &'a [CacheParts],
+        judged: &'a HashMap<String, JudgedDevice>,
+    ) -> Self {
         let by = |key: fn(&CacheParts) -> &str| {
             caches
                 .iter()
@@ -73,6 +81,7 @@ impl<'a> Known<'a> {
         }
         Self {
             snapshot,
+            judged,
             origins: by(|parts| &parts.origin),
             ssds: by(|parts| &parts.ssd),
             mapped: by(|parts| &parts.mapped),
@@ -84,16 +93,18 @@ impl<'a> Known<'a> {
         self.snapshot.drives.get(block.drive.as_ref()?)
     }
 
-    fn is_part(&self, block: &Block) -> bool {
-        self.origins.contains_key(block.path.as_str())
-            || self.ssds.contains_key(block.path.as_str())
+    /// The part that the block has in a cache that exists.
+    fn part(&self, block: &Block) -> Option<Part> {
+        let path = block.path.as_str();
+        let disk = self.origins.contains_key(path).then_some(Part::Disk);
+        disk.or_else(|| self.ssds.contains_key(path).then_some(Part::Ssd))
     }
 
     fn is_shown(&self, block: &Block) -> bool {
         if self.mapped.contains_key(block.path.as_str()) || block.size == 0 {
             return false;
         }
-        if self.is_part(block) {
+        if self.part(block).is_some() {
             return true;
         }
         let memory = ["/dev/ram", "/dev/zram", "/dev/fd", "/dev/sr"]
@@ -117,27 +128,13 @@ impl<'a> Known<'a> {
                         .as_ref()
                         .is_some_and(|partition| partition.container)
                 })
-                .filter(|part| self.is_part(part) || (part.size > 0 && !part.hint_ignore))
+                .filter(|part| self.part(part).is_some() || (part.size > 0 && !part.hint_ignore))
                 .map(|part| self.volume(part, medium))
                 .collect(),
             None => vec![self.volume(block, medium)],
         };
-        // A partition in use keeps the whole device from being erased; a boot partition that is left over from another
-        // system and not mounted does not.
-        let in_the_way = volumes.iter().find_map(|volume| match volume.as_ssd {
-            Err(obstacle)
-                if !matches!(
-                    obstacle,
-                    Obstacle::Swap | Obstacle::TooSmall | Obstacle::Boot
-                ) =>
-            {
-                Some(obstacle)
-            }
-            Err(Obstacle::Boot) if !volume.mount_points.is_empty() => Some(Obstacle::Boot),
-            _ => None,
-        });
         Device {
-            whole_as_ssd: in_the_way.map_or_else(|| as_ssd(block, medium), Err),
+            whole_as_ssd: as_ssd(self.part(block), self.judged.get(&block.path), medium),
             path: block.path.clone(),
             device: block.device.clone(),
             model: drive.map(model).unwrap_or_default(),
@@ -162,28 +159,21 @@ impl<'a> Known<'a> {
             Some(partition) if !partition.name.is_empty() => partition.name.clone(),
             _ => block.hint_name.clone(),
         };
-        let part = if cache.is_some() {
-            Some(Part::Disk)
-        } else {
-            self.ssds.get(block.path.as_str()).map(|_| Part::Ssd)
-        };
-        let obstacle = common_obstacle(block, visible_block, part);
+        let (part, judged) = (self.part(block), self.judged.get(&block.path));
         Volume {
             path: block.path.clone(),
             device: block.device.clone(),
             size: block.size,
             name,
             partition: block.partition.as_ref().map(|partition| partition.number),
-            content: if self.ssds.contains_key(block.path.as_str()) {
+            content: if part == Some(Part::Ssd) {
                 Content::Cache
             } else {
                 content(visible_block)
             },
             mount_points: visible_block.mount_points.clone(),
-            as_origin: obstacle
-                .filter(|obstacle| *obstacle != Obstacle::System || !is_root(visible_block))
-                .map_or_else(|| as_origin(visible_block, medium), Err),
-            as_ssd: obstacle.map_or_else(|| as_ssd(visible_block, medium), Err),
+            as_origin: as_origin(part, judged, medium),
+            as_ssd: as_ssd(part, judged, medium),
             watched: None,
         }
     }

@@ -35,7 +35,7 @@ pub struct Totals {
     pub ssd: u64,
     /// Read from the disk.
     pub disk: u64,
-    /// Written.
+    /// Written by programs.
     pub written: u64,
 }
 

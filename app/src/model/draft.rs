@@ -12,9 +12,9 @@ pub enum Page {
     Choices,
     /// Exactly what will be done.
     Review,
-    /// It is being done.
+    /// The job is under way.
     Progress,
-    /// It is done.
+    /// The job is done.
     Done,
 }
 

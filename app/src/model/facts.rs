@@ -3,8 +3,8 @@
 
 use tandem_api::{
     CacheState, DeviceText, DirtyLimit, DiskCandidate, DiskWatch, Failure, FoundCache, JobKind,
-    Mode, ModuleProblem, ModuleState, RefusedMode, Sharing, SigningKey, SpeedTest, SsdHealth, Step,
-    StepKind,
+    JudgedDevice, Mode, ModuleProblem, ModuleState, OtherCache, RefusedMode, Sharing, SigningKey,
+    SpeedTest, SsdHealth, Step, StepKind,
 };
 
 use super::inventory::CacheParts;
@@ -46,7 +46,7 @@ pub struct CacheFacts {
     pub may_be_unwritten: bool,
     /// The disks that may belong to it, where no disk is as recorded.
     pub candidates: Vec<DiskCandidate>,
-    /// What it is doing.
+    /// The state of the cache.
     pub state: CacheState,
     /// Why, as a word; may be empty.
     pub reason: String,
@@ -183,4 +183,8 @@ pub struct ServiceFacts {
     pub watches: Vec<DiskWatch>,
     /// Caches of which this system has no record.
     pub found: Vec<FoundCache>,
+    /// Caches that other systems have made.
+    pub others: Vec<OtherCache>,
+    /// The judgement of the service on each device.
+    pub devices: Vec<JudgedDevice>,
 }

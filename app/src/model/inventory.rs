@@ -30,22 +30,20 @@ pub struct Block {
     pub hint_name: String,
     /// UDisks2 asks programs not to show this block.
     pub hint_ignore: bool,
-    /// Cannot be written to.
+    /// The block cannot be written to.
     pub read_only: bool,
     /// Path of the encrypted block that was opened as this block.
     pub crypto_backing: Option<String>,
-    /// Is an md array of its own.
+    /// The block is an md array of its own.
     pub md_array: bool,
-    /// Is a loop device.
+    /// The block is a loop device.
     pub is_loop: bool,
     /// `Some` if it is a partition.
     pub partition: Option<Partition>,
-    /// Holds a partition table.
+    /// The block holds a partition table.
     pub has_table: bool,
     /// Where its file system is mounted.
     pub mount_points: Vec<String>,
-    /// Path of its opened form, if it is an unlocked encrypted volume.
-    pub cleartext: Option<String>,
     /// Further names; `/dev/mapper/...` and the links of LVM are among them.
     pub symlinks: Vec<String>,
 }
@@ -59,9 +57,7 @@ pub struct Partition {
     pub number: u32,
     /// Name in the table, may be empty.
     pub name: String,
-    /// GUID or 0x.. of the type.
-    pub type_id: String,
-    /// Is an extended partition, which only contains logical partitions.
+    /// The partition is an extended one, which only contains logical partitions.
     pub container: bool,
 }
 
@@ -81,7 +77,7 @@ pub struct Drive {
     pub rotation_rate: Option<i32>,
     /// `usb`, `sdio`, `ieee1394` or empty.
     pub connection: String,
-    /// Is a CD or DVD drive.
+    /// The drive takes CDs or DVDs.
     pub optical: bool,
 }
 
@@ -108,14 +104,14 @@ pub struct CacheParts {
 /// The kind of a device, which decides how the device is drawn and named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Medium {
-    /// Has rotating platters.
+    /// A drive with rotating platters.
     #[default]
     HardDisk,
-    /// Has no moving parts.
+    /// A drive without moving parts.
     Ssd,
-    /// Is on USB and does not say whether it rotates.
+    /// A drive on USB that does not say whether it rotates.
     Usb,
-    /// Is an md array, LVM or opened LUKS volume, without a drive of its own.
+    /// An md array, LVM or opened LUKS volume, without a drive of its own.
     Virtual(VirtualKind),
 }
 
@@ -147,7 +143,7 @@ pub struct Device {
     pub size: u64,
     /// Kind of the device.
     pub medium: Medium,
-    /// Is on a plug outside the computer: USB, FireWire or a card reader.
+    /// The device is on a plug outside the computer: USB, FireWire or a card reader.
     pub outside: bool,
     /// The partitions in order, or the device itself if it has no partitions.
     pub volumes: Vec<Volume>,
@@ -201,14 +197,14 @@ pub enum Content {
     Member(String),
     /// Swap space.
     Swap,
-    /// Is the SSD of a cache.
+    /// The SSD of a cache.
     Cache,
-    /// Has only zeros, as the service says.
+    /// The volume has only zeros, as the service says.
     Empty,
-    /// Has no signature that UDisks2 knows. The volume is not called empty before the service has read it.
+    /// UDisks2 knows no signature of the volume. The volume is not called empty before the service has read it.
     #[default]
     Unknown,
-    /// Only a partition table without partitions.
+    /// The volume has a partition table without partitions.
     EmptyTable,
 }
 
@@ -225,24 +221,30 @@ pub enum Obstacle {
     Cached,
     /// The SSD of a cache.
     CacheSsd,
-    /// The mapped device of a cache.
-    Mapped,
-    /// Is fast without a cache.
+    /// The volume is fast without a cache.
     AlreadyFast,
-    /// Is not an SSD.
+    /// The volume is not on an SSD.
     NotFast,
-    /// Cannot be written.
+    /// The volume cannot be written.
     ReadOnly,
-    /// Is encrypted and opened: the opened volume is the one to choose.
+    /// The volume is encrypted and opened: the opened volume is the one to choose.
     UnlockedElsewhere,
-    /// Belongs to an array or volume group; that array or group is the one to choose.
+    /// The volume belongs to an array or volume group; that array or group is the one to choose.
     Member,
-    /// Is mounted, so that it cannot be erased.
+    /// The volume is mounted, so that it cannot be erased.
     InUse,
-    /// Is too small to be of use.
+    /// The volume is too small to be of use.
     TooSmall,
-    /// Has a partition table without partitions.
+    /// The volume has a partition table without partitions.
     Empty,
+    /// The start of the computer uses the volume, or uses the volume before a cache can exist.
+    UsedAtStart,
+    /// The drive cannot be told apart from another drive.
+    Twin,
+    /// The service refuses the volume for another reason, which a plan tells.
+    Refused,
+    /// The service has not told what can be done with the volume.
+    NotJudged,
 }
 
 #[cfg(test)]

@@ -97,6 +97,8 @@ mod tests {
             jobs: jobs.to_vec(),
             watches: vec![],
             found: vec![],
+            others: vec![],
+            devices: vec![],
         });
     }
 

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use gtk::glib::subclass::Signal;
 use gtk::glib::{self, subclass::prelude::*};
 use gtk::{gio, prelude::*};
-use tandem_api::{DiskWatch, Failure, FoundCache, Sample, WatchState};
+use tandem_api::{DiskWatch, Failure, FoundCache, JudgedDevice, OtherCache, Sample, WatchState};
 
 use super::arrange::arrange;
 use super::facts::{ModuleFacts, ServiceFacts};
@@ -31,6 +31,8 @@ mod imp {
         pub kernels_without_module: RefCell<Vec<String>>,
         pub watches: RefCell<Vec<DiskWatch>>,
         pub found: RefCell<Vec<FoundCache>>,
+        pub others: RefCell<Vec<OtherCache>>,
+        pub judged: RefCell<HashMap<String, JudgedDevice>>,
         pub minimum_ssd_bytes: Cell<u64>,
         pub service_problem: RefCell<Option<Failure>>,
         pub service_left: Cell<bool>,
@@ -131,6 +133,21 @@ impl Store {
         self.imp().found.borrow().clone()
     }
 
+    /// The caches that other systems have made. None without the service: the caches go on, and old figures would be believed.
+    #[must_use]
+    pub fn other_caches(&self) -> Vec<OtherCache> {
+        match self.has_service_left() {
+            true => Vec::new(),
+            false => self.imp().others.borrow().clone(),
+        }
+    }
+
+    /// Whether the service has to come back so that the caches of other systems are shown.
+    #[must_use]
+    pub fn misses_others(&self) -> bool {
+        self.has_service_left() && !self.imp().others.borrow().is_empty()
+    }
+
     /// The watches of disks that are not connected.
     #[must_use]
     pub fn away_watches(&self) -> Vec<DiskWatch> {
@@ -188,6 +205,14 @@ impl Store {
                     snapshot.blocks.get(path) == Some(asked)
                 };
                 self.imp().blank.borrow_mut().retain(same);
+                if self.has_service_left() {
+                    // Another disk may have the path of one that the service has judged.
+                    let before = self.imp().snapshot.borrow();
+                    let known = |path: &String, _: &mut JudgedDevice| {
+                        snapshot.blocks.get(path) == before.blocks.get(path)
+                    };
+                    self.imp().judged.borrow_mut().retain(known);
+                }
                 self.imp().snapshot.replace(snapshot);
                 self.imp().disks_problem.replace(None);
                 self.imp().disks_known.set(true);
@@ -208,6 +233,10 @@ impl Store {
             .replace(facts.kernels_without_module);
         imp.watches.replace(facts.watches);
         imp.found.replace(facts.found);
+        imp.others.replace(facts.others);
+        let by_path = |judged: JudgedDevice| (judged.device.object.to_string(), judged);
+        imp.judged
+            .replace(facts.devices.into_iter().map(by_path).collect());
         imp.minimum_ssd_bytes.set(facts.minimum_ssd_bytes);
         imp.service_problem.replace(None);
         imp.service_left.set(false);
@@ -334,7 +363,9 @@ impl Store {
         let parts: Vec<_> = objects::<CacheObject>(&self.caches())
             .map(|cache| cache.facts().parts)
             .collect();
-        let mut devices = arrange(&self.imp().snapshot.borrow(), &parts);
+        let judged = self.imp().judged.borrow();
+        let mut devices = arrange(&self.imp().snapshot.borrow(), &parts, &judged);
+        drop(judged);
         let blank = self.imp().blank.borrow();
         for volume in devices.iter_mut().flat_map(|device| &mut device.volumes) {
             let known = blank.get(&volume.path).and_then(|(_, answer)| *answer);

@@ -24,6 +24,9 @@ use crate::widgets::curve::Curve;
 use crate::widgets::figure_list::{FigureRow, show_figures};
 use crate::widgets::remove_dialog::show_failure;
 
+/// Sets up a cache for the disk with this block path.
+type SetUp = Box<dyn Fn(&str)>;
+
 mod imp {
     use super::*;
 
@@ -71,6 +74,8 @@ mod imp {
         /// The id of the watch that is shown: the block path says nothing once the disk is disconnected.
         pub shown: RefCell<Option<String>>,
         pub store_changes: RefCell<Option<glib::SignalGroup>>,
+        /// Sets up a cache for the disk with this block path; none over the wizard, which does that already.
+        pub on_set_up: OnceCell<SetUp>,
         /// Whether a call to the service is under way.
         pub busy: Cell<bool>,
     }
@@ -113,7 +118,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows whether an SSD would help a disk.
+    /// A widget that shows whether an SSD would help a disk.
     pub struct AdviceDialog(ObjectSubclass<imp::AdviceDialog>)
         @extends adw::Window, gtk::Window, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget, gtk::Native, gtk::Root, gtk::ShortcutManager;
@@ -226,8 +231,9 @@ impl AdviceDialog {
         imp.curve.show(&watch, marks);
         let seen = seen_figures(&watch);
         show_figures(&imp.seen, &mut imp.seen_rows.borrow_mut(), &seen);
+        let offered = imp.on_set_up.get().is_some() && watch.state != WatchState::Away;
         imp.set_up
-            .set_visible(watch.verdict == Verdict::Helps && self.can_set_up(&watch));
+            .set_visible(offered && watch.verdict == Verdict::Helps);
         self.show_page("advice", &imp.stop);
     }
 
@@ -254,22 +260,19 @@ impl AdviceDialog {
         ssd_marks(&devices, disk, store.minimum_ssd_bytes())
     }
 
-    /// Whether the window under this one can set up a cache: not if that is the wizard, or the disk is not connected.
-    fn can_set_up(&self, watch: &DiskWatch) -> bool {
-        let parent = self.transient_for();
-        watch.state != WatchState::Away
-            && parent.is_some_and(|parent| parent.is::<crate::widgets::window::Window>())
+    /// Offers to set up a cache for the disk; `set_up` gets the disk's block path when the person wants that.
+    pub fn connect_set_up(&self, set_up: impl Fn(&str) + 'static) {
+        if self.imp().on_set_up.set(Box::new(set_up)).is_ok() {
+            self.refresh();
+        }
     }
 
     fn set_up(&self) {
-        let (Some(watch), Some(parent)) = (self.watch(), self.transient_for()) else {
+        let (Some(watch), Some(set_up)) = (self.watch(), self.imp().on_set_up.get()) else {
             return;
         };
-        let target = watch.disk.object.as_str().to_variant();
         self.close();
-        if let Err(error) = WidgetExt::activate_action(&parent, "win.set-up-disk", Some(&target)) {
-            tracing::warn!("the wizard does not open: {error}");
-        }
+        set_up(watch.disk.object.as_str());
     }
 
     fn begin(&self) {

@@ -143,7 +143,7 @@ mod imp {
         pub rest: TemplateChild<adw::ComboRow>,
         /// The choices of `rest`, in minutes.
         pub rests: RefCell<Vec<u32>>,
-        /// Offers to take the pause back.
+        /// The toast that offers to take the pause back.
         pub pause_offer: RefCell<Option<adw::Toast>>,
         #[template_child]
         pub remove_group: TemplateChild<adw::PreferencesGroup>,
@@ -158,7 +158,7 @@ mod imp {
         pub day: RefCell<LongHistory>,
         /// The span that the chart shows, unless it shows the samples.
         pub kept: RefCell<Option<(Span, LongHistory)>>,
-        /// Asks for the histories again from time to time while a cache is shown.
+        /// The timer that asks for the histories again from time to time while a cache is shown.
         pub timer: RefCell<Option<glib::SourceId>>,
         pub followed: RefCell<Option<[glib::SignalGroup; 2]>>,
         /// A job changes the cache now.
@@ -240,7 +240,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows a [`CacheObject`].
+    /// A widget that shows a [`CacheObject`].
     pub struct CachePage(ObjectSubclass<imp::CachePage>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;

@@ -58,7 +58,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows a [`CacheObject`] in one line; a click asks the window for its page.
+    /// A widget that shows a [`CacheObject`] in one line; a click asks the window for its page.
     pub struct CacheRow(ObjectSubclass<imp::CacheRow>)
         @extends adw::ActionRow, adw::PreferencesRow, gtk::ListBoxRow, gtk::Widget,
         @implements gtk::Actionable, gtk::Buildable, gtk::ConstraintTarget;

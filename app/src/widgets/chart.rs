@@ -66,7 +66,8 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Draws bars, and describes them in words for a screen reader. Emits `selected` when another bar is selected.
+    /// A widget that draws bars, and describes them in words for a screen reader. Emits `selected` when another bar is
+    /// selected.
     pub struct Chart(ObjectSubclass<imp::Chart>)
         @extends gtk::DrawingArea, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;

@@ -61,7 +61,8 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Draws the curve, and describes it in words for a screen reader. Emits `selected` when another size is selected.
+    /// A widget that draws the curve, and describes it in words for a screen reader. Emits `selected` when another
+    /// size is selected.
     pub struct Curve(ObjectSubclass<imp::Curve>)
         @extends gtk::DrawingArea, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;

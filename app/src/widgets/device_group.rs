@@ -35,7 +35,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows a [`DeviceObject`]; hidden if all of it is in caches, which have rows of their own.
+    /// A widget that shows a [`DeviceObject`]; hidden if all of it is in caches, which have rows of their own.
     pub struct DeviceGroup(ObjectSubclass<imp::DeviceGroup>)
         @extends adw::PreferencesGroup, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;

@@ -69,7 +69,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows a [`Failure`].
+    /// A widget that shows a [`Failure`].
     pub struct ErrorView(ObjectSubclass<imp::ErrorView>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;

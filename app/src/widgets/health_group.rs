@@ -45,7 +45,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows [`HealthWords`].
+    /// A widget that shows [`HealthWords`].
     pub struct HealthGroup(ObjectSubclass<imp::HealthGroup>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;

@@ -67,7 +67,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows a [`JobObject`], hidden while there is none.
+    /// A widget that shows a [`JobObject`], hidden while there is none.
     pub struct JobCard(ObjectSubclass<imp::JobCard>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;

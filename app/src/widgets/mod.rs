@@ -19,6 +19,7 @@ pub mod job_view;
 pub mod mode_dialog;
 pub mod mode_list;
 pub mod module_page;
+pub mod other;
 pub mod overview;
 pub mod remove_dialog;
 pub mod rename_dialog;

@@ -7,7 +7,7 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::{Failure, FoundCache};
+use tandem_api::{Failure, FoundCache, OtherCache};
 
 use crate::display::{failure_words, kernels_words, module_words, plain_name, watched_words};
 use crate::enrollment;
@@ -17,6 +17,7 @@ use crate::widgets::cache_row::CacheRow;
 use crate::widgets::device_group::{DeviceGroup, advise_button};
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::found::found_row;
+use crate::widgets::other::{other_row, set_other};
 use crate::widgets::spinner::spin_while_mapped;
 
 mod imp {
@@ -62,6 +63,12 @@ mod imp {
         /// The caches in `found_list`.
         pub shown_found: RefCell<Vec<FoundCache>>,
         #[template_child]
+        pub others: TemplateChild<adw::PreferencesGroup>,
+        #[template_child]
+        pub other_list: TemplateChild<gtk::ListBox>,
+        /// The caches in `other_list`.
+        pub shown_others: RefCell<Vec<OtherCache>>,
+        #[template_child]
         pub away: TemplateChild<adw::PreferencesGroup>,
         #[template_child]
         pub away_list: TemplateChild<gtk::ListBox>,
@@ -99,7 +106,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows a [`Store`].
+    /// A widget that shows a [`Store`].
     pub struct Overview(ObjectSubclass<imp::Overview>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;
@@ -161,6 +168,7 @@ impl Overview {
         imp.no_devices
             .set_visible(store.devices().n_items() == 0 && store.disks_problem().is_none());
         self.show_found(store);
+        self.show_others(store);
         self.show_away(store);
         let notice = failed
             .as_ref()
@@ -191,24 +199,37 @@ impl Overview {
 }
 
 impl Overview {
-    /// Shows the caches without a record. The rows are made anew only if they change, so that the focus stays.
+    /// Shows the caches without a record.
     fn show_found(&self, store: &Store) {
         let imp = self.imp();
         let caches = store.found_caches();
         imp.found.set_visible(!caches.is_empty());
-        if *imp.shown_found.borrow() == caches {
-            return;
-        }
-        while let Some(row) = imp.found_list.first_child() {
-            imp.found_list.remove(&row);
-        }
-        for cache in &caches {
-            imp.found_list.append(&found_row(cache));
-        }
-        imp.shown_found.replace(caches);
+        show_rows(&imp.found_list, &imp.shown_found, caches, found_row);
     }
 
-    /// Shows the watched disks that are not connected. The rows are made anew only if they change, so that the focus stays.
+    /// Shows the caches of other systems.
+    fn show_others(&self, store: &Store) {
+        let imp = self.imp();
+        let caches = store.other_caches();
+        imp.others.set_visible(!caches.is_empty());
+        let mut shown = imp.shown_others.borrow_mut();
+        let same = |(a, b): (&OtherCache, &OtherCache)| (a.kind, &a.name) == (b.kind, &b.name);
+        if shown.len() == caches.len() && shown.iter().zip(&caches).all(same) {
+            // The same caches have new figures: the rows stay, and with them the focus.
+            for (at, cache) in (0..).zip(&caches) {
+                let row = imp.other_list.row_at_index(at).and_downcast();
+                if let Some(row) = row {
+                    set_other(&row, cache);
+                }
+            }
+            *shown = caches;
+            return;
+        }
+        drop(shown);
+        show_rows(&imp.other_list, &imp.shown_others, caches, other_row);
+    }
+
+    /// Shows the watched disks that are not connected.
     fn show_away(&self, store: &Store) {
         let imp = self.imp();
         let rows: Vec<_> = store
@@ -220,25 +241,40 @@ impl Overview {
             })
             .collect();
         imp.away.set_visible(!rows.is_empty());
-        if *imp.away_rows.borrow() == rows {
-            return;
-        }
-        while let Some(row) = imp.away_list.first_child() {
-            imp.away_list.remove(&row);
-        }
-        for [id, name, words] in &rows {
-            let row = adw::ActionRow::builder()
-                .use_markup(false)
-                .title(name)
-                .subtitle(words)
-                .title_lines(0)
-                .subtitle_lines(0)
-                .build();
-            row.add_suffix(&advise_button(id, name));
-            imp.away_list.append(&row);
-        }
-        imp.away_rows.replace(rows);
+        show_rows(&imp.away_list, &imp.away_rows, rows, away_row);
     }
+}
+
+/// A watched disk that is not connected: id of its watch, name and words.
+fn away_row([id, name, words]: &[String; 3]) -> adw::ActionRow {
+    let row = adw::ActionRow::builder()
+        .use_markup(false)
+        .title(name)
+        .subtitle(words)
+        .title_lines(0)
+        .subtitle_lines(0)
+        .build();
+    row.add_suffix(&advise_button(id, name));
+    row
+}
+
+/// Shows `now` in a list instead of `shown`. The rows are made anew only if they change, so that the focus stays.
+fn show_rows<T: PartialEq>(
+    list: &gtk::ListBox,
+    shown: &RefCell<Vec<T>>,
+    now: Vec<T>,
+    row: fn(&T) -> adw::ActionRow,
+) {
+    if *shown.borrow() == now {
+        return;
+    }
+    while let Some(row) = list.first_child() {
+        list.remove(&row);
+    }
+    for item in &now {
+        list.append(&row(item));
+    }
+    shown.replace(now);
 }
 
 /// Why no cache can be created on this machine now.

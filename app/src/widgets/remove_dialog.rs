@@ -139,7 +139,7 @@ pub(super) struct Question {
     pub kind: JobKind,
     /// The question in a few words.
     pub heading: String,
-    /// What it means.
+    /// The meaning of the job for the person.
     pub body: String,
     /// The label of the button that agrees, with its mnemonic.
     pub agree: String,

@@ -50,7 +50,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows a [`Share`].
+    /// A widget that shows a [`Share`].
     pub struct ShareRow(ObjectSubclass<imp::ShareRow>)
         @extends gtk::ListBoxRow, gtk::Widget,
         @implements gtk::Actionable, gtk::Buildable, gtk::ConstraintTarget;

@@ -104,7 +104,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Asks for a size. Emits `changed` when the person, or the program, chooses another one.
+    /// A widget that asks for a size. Emits `changed` when the person, or the program, chooses another one.
     pub struct SizeRow(ObjectSubclass<imp::SizeRow>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;

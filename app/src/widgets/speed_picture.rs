@@ -70,7 +70,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Draws a result, and tells it in words to a screen reader.
+    /// A widget that draws a result, and tells it in words to a screen reader.
     pub struct SpeedPicture(ObjectSubclass<imp::SpeedPicture>)
         @extends gtk::DrawingArea, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;

@@ -120,7 +120,7 @@ glib::wrapper! {
 }
 
 glib::wrapper! {
-    /// Shows [`SsdShare`]s; hidden while there are none.
+    /// A widget that shows [`SsdShare`]s; hidden while there are none.
     pub struct SsdBar(ObjectSubclass<imp::SsdBar>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;

@@ -56,7 +56,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows [`CacheWords`] while they have something to explain.
+    /// A widget that shows [`CacheWords`] while they have something to explain.
     pub struct StateBanner(ObjectSubclass<imp::StateBanner>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;

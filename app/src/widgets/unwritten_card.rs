@@ -61,7 +61,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows [`UnwrittenWords`]; emits `flush` when the person presses the button.
+    /// A widget that shows [`UnwrittenWords`]; emits `flush` when the person presses the button.
     pub struct UnwrittenCard(ObjectSubclass<imp::UnwrittenCard>)
         @extends adw::Bin, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget;

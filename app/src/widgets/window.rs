@@ -155,6 +155,8 @@ impl Window {
         let help = gio::ActionEntry::builder("show-help-overlay")
             .activate(|window: &Self, _, _| window.show_help_overlay());
         window.add_action_entries([help.build()]);
+        window.connect_is_active_notify(Self::look_at_others);
+        window.keep_others();
         window.remember();
         window.start();
         window
@@ -404,7 +406,13 @@ impl Window {
             .map(|choice| choice.title)
             .or_else(|| Some(plain_name(&imp.store.watch(disk)?.disk)));
         if let (Some(client), Some(name)) = (imp.client.get(), name) {
-            AdviceDialog::open(Some(self.upcast_ref()), client, &imp.store, disk, &name);
+            let parent = Some(self.upcast_ref());
+            let dialog = AdviceDialog::open(parent, client, &imp.store, disk, &name);
+            dialog.connect_set_up(clone!(
+                #[weak(rename_to = window)]
+                self,
+                move |disk| window.set_up(Some(disk))
+            ));
         }
     }
 

@@ -60,7 +60,7 @@ mod imp {
         pub page: Cell<Option<Page>>,
         pub busy: Cell<bool>,
         pub erase_delayed: Cell<bool>,
-        /// Ends `erase_delayed`.
+        /// The timer that ends `erase_delayed`.
         pub erase_timer: RefCell<Option<glib::SourceId>>,
         /// The service was asked to begin the job, and has not answered.
         pub begins: Cell<bool>,
@@ -147,7 +147,7 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// Shows the choices, the plan made of them, and the job. Emits `show-cache` with a uuid.
+    /// A widget that shows the choices, the plan made of them, and the job. Emits `show-cache` with a uuid.
     pub struct Wizard(ObjectSubclass<imp::Wizard>)
         @extends adw::Window, gtk::Window, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget, gtk::Native, gtk::Root, gtk::ShortcutManager;

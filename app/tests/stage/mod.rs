@@ -6,7 +6,6 @@
 #![allow(clippy::expect_used, reason = "a test stops where it cannot go on")]
 
 pub mod hand;
-pub mod machine;
 pub mod opened;
 pub mod settings;
 pub mod wizard;
@@ -14,7 +13,7 @@ pub mod wizard;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use machine::bus::Running;
+use tandem_stage::bus::Running;
 
 /// A screen without a monitor, unless there is one already.
 pub fn screen() -> Option<(Running, Option<Running>, String)> {

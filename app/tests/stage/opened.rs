@@ -7,18 +7,18 @@ use tandem_app::application;
 use tandem_app::widgets::window::Window;
 
 use super::hand;
-use super::machine::Machine;
-use super::machine::bus::start_as;
+use tandem_stage::bus::start_as;
+use tandem_stage::machine::Machine;
 
 /// The window, shown, with the machine that it shows.
 pub struct Opened {
     /// The application of this process.
     pub application: adw::Application,
-    /// Its window.
+    /// The window of the application.
     pub window: Window,
     /// A connection to the machine's bus.
     pub bus: zbus::Connection,
-    /// Makes the simulated machine do what real machines do by themselves.
+    /// The levers that make the simulated machine do what real machines do by themselves.
     pub levers: SimulationProxy<'static>,
     /// The machine's service and bus.
     pub machine: Machine,

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tandem_app::application::APP_ID;
 
-use super::machine::project;
+use tandem_stage::machine::project;
 
 /// The schema of the settings, as an installation compiles it. Its folder is deleted when this value is dropped.
 pub struct Settings(PathBuf);

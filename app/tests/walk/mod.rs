@@ -4,9 +4,6 @@
 
 mod contrast;
 mod names;
-#[path = "../../../tests/e2e/src/node.rs"]
-#[allow(dead_code, reason = "the walk only reads")]
-mod node;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -16,9 +13,10 @@ use adw::prelude::*;
 use gtk::{gdk, glib};
 use names::Names;
 use tandem_app::application;
+use tandem_stage::bus;
+use tandem_stage::machine::Machine;
 
 use crate::stage::hand;
-use crate::stage::machine::{Machine, bus};
 use crate::tour;
 
 /// An error ends the walk.

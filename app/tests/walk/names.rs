@@ -9,7 +9,7 @@ use gtk::glib;
 use zbus::{Connection, OwnedObjectPath, interface};
 
 use super::Result;
-use super::node::{Node, Within};
+use tandem_stage::node::{Node, Within};
 
 /// Bits of an object's state, as AT-SPI numbers them.
 const FOCUSABLE: u64 = 1 << 11;

@@ -4,7 +4,8 @@
 use adw::prelude::*;
 use gtk::glib;
 use tandem_api::{
-    CacheState, Direction, Failure, Kind, ModuleProblem, ModuleState, Sample, SigningKey,
+    CacheState, DeviceText, Direction, Failure, JudgedDevice, Kind, ModuleProblem, ModuleState,
+    OtherCache, OtherKind, OtherMode, OtherState, Sample, SigningKey,
 };
 use tandem_app::model::facts::{CacheFacts, ModuleFacts, ServiceFacts};
 use tandem_app::model::inventory::{Block, Drive, Snapshot};
@@ -30,7 +31,33 @@ fn service(caches: Vec<CacheFacts>) -> ServiceFacts {
         jobs: vec![],
         watches: vec![],
         found: vec![],
+        others: vec![],
+        devices: judged(&["sda", "sdb", "sdc"]),
     }
+}
+
+/// The service would make a cache of each of these disks.
+fn judged(names: &[&str]) -> Vec<JudgedDevice> {
+    let of = |name: &&str| JudgedDevice {
+        device: DeviceText {
+            object: format!("/b/{name}").try_into().unwrap(),
+            ..DeviceText::none()
+        },
+        against_disk: vec![],
+        against_disk_later: vec![],
+        against_ssd: vec![],
+    };
+    names.iter().map(of).collect()
+}
+
+/// A window with the first page, and the store that the page shows.
+fn first_page() -> (gtk::Window, Store) {
+    adw::init().unwrap();
+    let overview: Overview = glib::Object::new();
+    let window = shown_in_window(&overview);
+    let store = Store::default();
+    overview.connect_to(&store);
+    (window, store)
 }
 
 fn snapshot(names: &[&str]) -> Snapshot {
@@ -57,11 +84,7 @@ fn snapshot(names: &[&str]) -> Snapshot {
 
 #[gtk::test]
 fn the_overview_follows_its_store_and_keeps_what_stays() {
-    adw::init().unwrap();
-    let overview: Overview = glib::Object::new();
-    let window = shown_in_window(&overview);
-    let store = Store::default();
-    overview.connect_to(&store);
+    let (window, store) = first_page();
     assert!(
         hand::button(&window, "Set Up a Cache…").is_none(),
         "nothing is known yet"
@@ -177,15 +200,58 @@ fn one_service_that_fails_does_not_hide_what_the_other_tells() {
 
 #[gtk::test]
 fn a_kernel_that_cannot_run_a_cache_is_told_on_the_first_page() {
-    adw::init().unwrap();
-    let overview: Overview = glib::Object::new();
-    let window = shown_in_window(&overview);
-    let store = Store::default();
-    overview.connect_to(&store);
+    let (window, store) = first_page();
     store.apply_disks(Ok(snapshot(&["sda"])));
     let mut facts = service(vec![]);
     facts.module.state = ModuleState::NotBuilt;
     store.apply_service(facts);
     assert!(hand::words(&window).contains("not built for the running kernel, 6.1"));
+    window.destroy();
+}
+
+#[gtk::test]
+fn the_row_of_another_cache_stays_while_its_figures_change() {
+    let (window, store) = first_page();
+    store.apply_disks(Ok(snapshot(&["sda"])));
+    let mut cache = OtherCache {
+        kind: OtherKind::Bcache,
+        name: "bcache0".into(),
+        mapped: DeviceText::none().object,
+        mount_points: vec![],
+        disks: vec![],
+        ssds: vec![],
+        state: OtherState::Working,
+        mode: OtherMode::Writeback,
+        cache_bytes: 0,
+        used_bytes: 0,
+        unwritten_bytes: 2_000_000_000,
+        unwritten_known: true,
+        read_hits: 0,
+        read_misses: 0,
+    };
+    let mut tell = |unwritten: u64, name: &str| {
+        cache.unwritten_bytes = unwritten;
+        cache.name = name.into();
+        store.apply_service(ServiceFacts {
+            others: vec![cache.clone()],
+            ..service(vec![])
+        });
+        let rows = hand::shown(&window).into_iter();
+        let mut rows = rows.filter_map(|widget| widget.downcast::<adw::ActionRow>().ok());
+        rows.find(|row| row.title().starts_with("bcache")).unwrap()
+    };
+    let row = tell(2_000_000_000, "bcache0");
+    assert!(row.subtitle().unwrap().contains("not yet on the hard disk"));
+    let later = tell(0, "bcache0");
+    assert_eq!(row, later, "a row that stays keeps the focus");
+    assert!(
+        row.subtitle()
+            .unwrap()
+            .ends_with("Everything is on the hard disk.")
+    );
+    assert_ne!(row, tell(0, "bcache1"));
+    // Without the service nobody knows what they hold now.
+    store.service_left();
+    assert!(store.other_caches().is_empty() && store.misses_others());
     window.destroy();
 }

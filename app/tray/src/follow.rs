@@ -8,7 +8,7 @@ use futures_util::{StreamExt, stream};
 use ksni::Handle;
 use tandem_api::{
     BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, ManagerProxy, ROOT_PATH, SECTOR_BYTES,
-    Sample, SelfReport, Sharing,
+    Sample, SelfReport,
 };
 use zbus::fdo::{DBusProxy, NameOwnerChanged, ObjectManagerProxy};
 use zbus::names::BusName;
@@ -221,7 +221,7 @@ async fn cache(
         reason: proxy.state_reason().await?,
         may_be_unwritten: proxy.may_be_unwritten().await?,
         paused: proxy.paused().await?,
-        shared: proxy.sharing().await? != Sharing::Alone,
+        sharing: proxy.sharing().await?,
         ssd_failing: proxy.ssd_health().await?.report == SelfReport::Failing,
         content: disk.content,
         hit_rate: None,

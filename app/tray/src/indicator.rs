@@ -12,7 +12,7 @@ use ksni::{Category, MenuItem, Status, ToolTip, Tray};
 use crate::words::{self, Shown, escaped};
 use crate::{pause, write_back};
 
-/// Shows all caches.
+/// The icon that shows all caches.
 #[derive(Debug, Default)]
 pub struct Indicator {
     /// The caches; hidden while there is none.

@@ -4,7 +4,6 @@
 //! The indicator is hidden while there is no cache. On a desktop without a place for indicators the program still sends
 //! its few notifications; the window shows the other facts.
 
-mod display;
 mod follow;
 mod indicator;
 mod notices;
@@ -15,17 +14,11 @@ mod write_back;
 use std::time::Duration;
 
 use async_io::Timer;
-use gettextrs::{LocaleCategory, bind_textdomain_codeset, bindtextdomain, setlocale, textdomain};
 use ksni::{Handle, TrayMethods};
+use tandem_words::language;
 use tracing_subscriber::EnvFilter;
 
 use indicator::Indicator;
-
-/// Where translations are installed.
-const LOCALE_DIR: &str = match option_env!("TANDEM_LOCALEDIR") {
-    Some(directory) => directory,
-    None => "/usr/share/locale",
-};
 
 /// Number of tries to register. At the start of a session the panel may come after the indicator; after this many tries
 /// there is no panel.
@@ -37,7 +30,8 @@ fn main() {
         .with_writer(std::io::stderr)
         .with_env_filter(EnvFilter::from_default_env())
         .init();
-    if let Err(error) = translate() {
+    // SAFETY: no other thread runs yet.
+    if let Err(error) = unsafe { language::init_with_locale() } {
         tracing::warn!("there are no translations: {error}");
     }
     zbus::block_on(async {
@@ -45,15 +39,6 @@ fn main() {
             tracing::warn!("the system bus: {error}");
         }
     });
-}
-
-fn translate() -> std::io::Result<()> {
-    // SAFETY: no other thread runs yet that could read the locale.
-    unsafe { setlocale(LocaleCategory::LcAll, "") };
-    bindtextdomain("tandem", LOCALE_DIR)?;
-    bind_textdomain_codeset("tandem", "UTF-8")?;
-    textdomain("tandem")?;
-    Ok(())
 }
 
 /// Shows the indicator as soon as there is a place for it.

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use futures_util::{Stream, StreamExt, stream};
 use gettextrs::gettext;
+use tandem_words::fill;
 use zbus::{Connection, Variant, proxy};
 
-use crate::display::fill;
 use crate::words::{self, Shown, escaped};
 
 /// The name of the window's icon and desktop file.
@@ -58,7 +58,7 @@ trait Notifications {
 /// One notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Notice {
-    /// What it is about: it is shown once while that lasts.
+    /// The subject of the notification. While the subject lasts, the notification is shown once.
     about: String,
     title: String,
     body: String,

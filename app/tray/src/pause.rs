@@ -5,10 +5,10 @@ use std::thread;
 
 use gettextrs::gettext;
 use tandem_api::{CacheProxy, Failure, Kind, ROOT_PATH};
+use tandem_words::fill;
 use zbus::Connection;
 use zbus::proxy::CacheProperties;
 
-use crate::display::fill;
 use crate::notices;
 use crate::words::Shown;
 

@@ -2,9 +2,11 @@
 //! States in words and icons. Pure.
 
 use gettextrs::{gettext, ngettext};
-use tandem_api::{CacheState, Mode};
-
-use crate::display::{SafetyAmounts, SafetyFacts, duration, fill, safety};
+use tandem_api::{CacheState, Mode, Sharing};
+use tandem_words::{
+    Reader, SafetyAmounts, SafetyFacts, Severity, StateFacts, bytes, duration, fill, safety,
+    state_words,
+};
 
 /// One cache as the indicator shows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,8 +25,8 @@ pub struct Shown {
     pub may_be_unwritten: bool,
     /// Whether a person has paused the cache.
     pub paused: bool,
-    /// Whether something beside the cache changes the disk.
-    pub shared: bool,
+    /// What changes the disk beside the cache.
+    pub sharing: Sharing,
     /// Whether the SSD reports that it is failing.
     pub ssd_failing: bool,
     /// Type of the content of the disk, as udev names it.
@@ -54,35 +56,44 @@ impl Shown {
         self.state == CacheState::Active
     }
 
+    /// How urgently the cache asks for attention.
+    fn severity(&self) -> Severity {
+        let facts = StateFacts {
+            state: self.state,
+            reason: &self.reason,
+            unwritten: self.unwritten(),
+            paused: self.paused,
+            grub_would_fail: false,
+            sharing: self.sharing,
+        };
+        let severity = state_words(&facts, Reader::Window).severity;
+        match self.ssd_failing {
+            true => severity.max(Severity::Warning),
+            false => severity,
+        }
+    }
+
     /// Whether data may be on the SSD only.
     fn unwritten(&self) -> bool {
         self.dirty_bytes.is_some_and(|dirty| dirty > 0) || self.may_be_unwritten
     }
 }
 
-/// Name of the icon for all caches: the icon of the most urgent state.
+/// Name of the icon for all caches: a fault comes first, then a cache that works.
 pub fn icon(caches: &[Shown]) -> &'static str {
-    if needs_attention(caches) {
-        "tandem-bypass-symbolic"
-    } else if caches
-        .iter()
-        .any(|cache| cache.can_pause() && !cache.paused)
-    {
-        "tandem-active-symbolic"
-    } else {
-        "tandem-paused-symbolic"
-    }
+    let severities = || caches.iter().map(Shown::severity);
+    let fault = severities().max().filter(|most| *most >= Severity::Warning);
+    fault
+        .or(severities().min())
+        .unwrap_or(Severity::Calm)
+        .icon()
 }
 
 /// Whether a person should look.
 pub fn needs_attention(caches: &[Shown]) -> bool {
-    caches.iter().any(|cache| {
-        let is_off = matches!(cache.state, CacheState::Bypass | CacheState::Stopped);
-        (is_off && cache.reason != "put-away")
-            || cache.shared
-            || cache.reason == "disk-error"
-            || cache.ssd_failing
-    })
+    caches
+        .iter()
+        .any(|cache| cache.severity() >= Severity::Warning)
 }
 
 /// One cache in a line: "Films: working, 87% read from SSD (10 s), 120 MB waiting to be written".
@@ -93,7 +104,7 @@ pub fn line(cache: &Shown) -> String {
         (CacheState::Bypass | CacheState::Stopped, "disk-missing", _) => {
             gettext("{disk}: the hard disk is missing")
         }
-        (CacheState::Active, ..) if cache.shared => {
+        (CacheState::Active, ..) if cache.sharing != Sharing::Alone => {
             gettext("{disk}: something else changes the disk")
         }
         (CacheState::Active, ..) if cache.paused => gettext("{disk}: paused"),
@@ -127,7 +138,7 @@ pub fn line(cache: &Shown) -> String {
         fill(
             // Translators: {line} is what a cache does, for example "Films: working"; {size} is for example "120 MB"
             &gettext("{line}, {size} waiting to be written"),
-            &[("line", &line), ("size", &size(dirty))],
+            &[("line", &line), ("size", &bytes(dirty))],
         )
     } else {
         line
@@ -151,7 +162,7 @@ pub fn safety_line(cache: &Shown) -> String {
         content: &cache.content,
     });
     let amounts = SafetyAmounts {
-        size: size(cache.dirty_bytes.unwrap_or_default()),
+        size: bytes(cache.dirty_bytes.unwrap_or_default()),
         age: cache.dirty_seconds.map(duration),
         time: (cache.drain_seconds > 0).then(|| duration(cache.drain_seconds)),
         shutdown: cache.shutdown_seconds.map(duration),
@@ -168,16 +179,6 @@ pub fn kernels(releases: &[String]) -> Option<String> {
         count,
     );
     (count > 0).then(|| fill(&words, &[("kernels", &releases.join(", "))]))
-}
-
-/// A size without decimals, because languages write decimals differently.
-fn size(bytes: u64) -> String {
-    const MB: u64 = 1_000_000;
-    let (number, words) = match bytes.div_ceil(MB) {
-        megabytes @ 0..10_000 => (megabytes, gettext("{number} MB")),
-        megabytes => (megabytes.div_ceil(1000), gettext("{number} GB")),
-    };
-    words.replace("{number}", &number.to_string())
 }
 
 /// A text without markup: desktops take the body of a notification and the tooltip for markup.
@@ -200,7 +201,7 @@ pub(crate) mod tests {
             reason: String::new(),
             may_be_unwritten: false,
             paused: false,
-            shared: false,
+            sharing: Sharing::Alone,
             ssd_failing: false,
             content: "ext4".into(),
             shutdown_seconds: None,
@@ -270,7 +271,7 @@ pub(crate) mod tests {
     #[test]
     fn a_disk_that_something_else_changes_asks_for_attention() {
         let shared = Shown {
-            shared: true,
+            sharing: Sharing::Snapshots,
             ..cache(CacheState::Active, Some(0.5))
         };
         assert_eq!(line(&shared), "Films: something else changes the disk");
@@ -297,10 +298,8 @@ pub(crate) mod tests {
         };
         assert_eq!(
             line(&shown),
-            "Films: working, 50% read from SSD (10 s), 120 MB waiting to be written"
+            "Films: working, 50% read from SSD (10 s), 119.5\u{a0}MB waiting to be written"
         );
-        assert_eq!(size(1), "1 MB");
-        assert_eq!(size(12_000_000_001), "13 GB");
         for state in [CacheState::Bypass, CacheState::Stopped] {
             let mut shown = cache(state, None);
             assert!(line(&shown).contains("safe"));
@@ -329,7 +328,7 @@ pub(crate) mod tests {
         };
         let words = tooltip(&shown);
         assert!(
-            words.contains("you lose 1 MB, at most 3 seconds old"),
+            words.contains("you lose 1 byte, at most 3 seconds old"),
             "{words}"
         );
         assert!(words.contains("takes about 2 minutes"), "{words}");

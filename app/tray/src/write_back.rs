@@ -6,10 +6,10 @@ use std::thread;
 use futures_util::StreamExt;
 use gettextrs::gettext;
 use tandem_api::{CacheProxy, Failure, JobProxy, ROOT_PATH};
+use tandem_words::fill;
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, OwnedObjectPath};
 
-use crate::display::fill;
 use crate::notices;
 use crate::words::Shown;
 

@@ -7,21 +7,17 @@
     reason = "a test stops where it cannot go on"
 )]
 
-#[path = "../../tests/stage/machine.rs"]
-mod machine;
-#[path = "../../tests/stage/panel.rs"]
-mod panel;
-
 use std::collections::HashMap;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use machine::Machine;
-use machine::bus::{self, Running};
 use tandem_api::{
     CacheProxy, CacheState, ManagerProxy, Mode, PlanSpec, SelfReport, SimulationProxy, SsdHealth,
 };
+use tandem_stage::bus::{self, Running};
+use tandem_stage::machine::Machine;
+use tandem_stage::panel;
 use zbus::{Connection, OwnedObjectPath, Proxy, interface};
 
 /// The desktop's notifications: their titles as they come, and the numbers of those that are closed.

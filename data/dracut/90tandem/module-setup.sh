@@ -8,7 +8,7 @@
 check() {
 	local records=${DRACUT_TMPDIR:?}/tandem
 	rm -rf "$records"
-	/usr/libexec/tandem-assemble --export "$records" || {
+	/usr/libexec/tandem-assemble export "$records" || {
 		dwarning "tandem: the records of caches cannot be copied; this kernel starts without the cache"
 		return 1
 	}

@@ -36,7 +36,7 @@ tandem_disk=$(label_uuid_to_dev "$root")
 if [ -b "$tandem_disk" ]; then
 	modprobe -abq dm_mod dm_tandem
 	# The journal of the running system has the messages, too.
-	/usr/libexec/tandem-assemble --initramfs 2>&1 | while read -r tandem_line; do
+	/usr/libexec/tandem-assemble initramfs 2>&1 | while read -r tandem_line; do
 		echo "tandem: $tandem_line"
 		echo "<5>tandem: $tandem_line" >/dev/kmsg
 	done

@@ -120,7 +120,8 @@ static void fill(struct tdg_ghost *g, u64 sector, u32 count,
 	missed->first[missed->count] = first;
 	missed->last[missed->count++] = last;
 	td_req_init(&r, TD_READ, sector, count, parts, TD_FRAMES_MAX);
-	td_store_plan_fill(e, &e->buckets[0], &r, td_stream_seen(e, first, last));
+	td_store_plan_fill(e, &e->buckets[0], &r,
+			   td_stream_seen(e, &e->reads, TD_STREAM_READ, first, last));
 	td_store_finish(e, &e->buckets[0], &r);
 	record(g);
 }
@@ -147,22 +148,23 @@ u32 tdg_read(struct tdg_ghost *g, u64 sector, u32 count,
 			td_disk_read_ends(&g->e);
 			break;
 		case TD_BUSY:
-			/* Only with requests in flight. */
+			/* Core says BUSY only with requests in flight. */
 			return hit;
 		}
 	}
 	return hit;
 }
 
-void tdg_write(struct tdg_ghost *g, u64 sector, u32 count)
+void tdg_write(struct tdg_ghost *g, u64 sector, u32 count, bool stream)
 {
 	struct td_engine *e = &g->e;
 	struct td_part parts[TD_FRAMES_MAX];
-	bool copy = td_write_wants_copy(e, sector, count);
+	bool copy = !stream && td_write_wants_copy(e, sector, count);
 	struct td_req r;
 
 	td_req_init(&r, TD_WRITE, sector, count, copy ? parts : NULL,
 		    copy ? TD_FRAMES_MAX : 0);
+	r.stream = stream;
 	td_store_plan_write(e, &e->buckets[0], &r);
 	td_store_finish(e, &e->buckets[0], &r);
 	record(g);
@@ -219,8 +221,14 @@ bool tdg_pass(struct tdg_ghost *g, const struct tdg_missed *missed)
 	bool stream = false;
 
 	for (u32 i = 0; i < missed->count; i++)
-		stream = td_stream_seen(&g->e, missed->first[i], missed->last[i]);
+		stream = td_stream_seen(&g->e, &g->e.reads, TD_STREAM_READ,
+					missed->first[i], missed->last[i]);
 	return stream;
+}
+
+bool tdg_streams(struct tdg_ghost *g, u64 sector, u32 count)
+{
+	return td_write_streams(&g->e, sector, count);
 }
 
 /* Put @v at the same distance from its home way as in @from, or behind that. */
@@ -260,22 +268,24 @@ struct tdg_ghost *tdg_double(const struct tdg_ghost *g)
 		if (v)
 			move_word(new, &g->e.layout, slot, v);
 	}
-	memcpy(new->e.streams, g->e.streams, sizeof(g->e.streams));
+	new->e.reads = g->e.reads;
 	return new;
 }
 
-/* Saved: streams, words, and each set in four numbers. */
+/* Saved: streams of reads and of writes, words, and each set in four numbers. */
 #define SET_NUMBERS	4
 
 u64 tdg_saved_count(const struct tdg_ghost *g)
 {
-	return TD_STREAMS + g->e.layout.slots + SET_NUMBERS * nr_sets(g);
+	return 2 * TD_STREAMS + g->e.layout.slots + SET_NUMBERS * nr_sets(g);
 }
 
 void tdg_save(const struct tdg_ghost *g, u64 *numbers)
 {
 	for (u32 i = 0; i < TD_STREAMS; i++)
-		*numbers++ = env_load(&g->e.streams[i]);
+		*numbers++ = env_load(&g->e.reads.entries[i]);
+	for (u32 i = 0; i < TD_STREAMS; i++)
+		*numbers++ = env_load(&g->e.writes.entries[i]);
 	for (u32 i = 0; i < g->e.layout.slots; i++)
 		*numbers++ = td_word_load(&g->e.words[i]);
 	for (u64 i = 0; i < nr_sets(g); i++) {
@@ -285,7 +295,7 @@ void tdg_save(const struct tdg_ghost *g, u64 *numbers)
 		for (u32 j = 0; j < TD_GHOSTS; j++)
 			set[j / 4] |= (u64)s->ghosts[j] << j % 4 * 16;
 		set[3] |= (u64)s->ghost << 32 | (u64)s->trials << 40 |
-			  (u64)s->regulars << 48;
+			  (u64)s->regulars << 48 | (u64)s->newest << 56;
 		memcpy(numbers, set, sizeof(set));
 		numbers += SET_NUMBERS;
 	}
@@ -315,7 +325,9 @@ static bool word_is_sound(const struct tdg_ghost *g, u32 slot, u64 v)
 bool tdg_restore(struct tdg_ghost *g, const u64 *numbers)
 {
 	for (u32 i = 0; i < TD_STREAMS; i++)
-		env_store(&g->e.streams[i], *numbers++);
+		env_store(&g->e.reads.entries[i], *numbers++);
+	for (u32 i = 0; i < TD_STREAMS; i++)
+		env_store(&g->e.writes.entries[i], *numbers++);
 	for (u32 i = 0; i < g->e.layout.slots; i++, numbers++) {
 		if (!word_is_sound(g, i, *numbers))
 			return false;
@@ -329,7 +341,8 @@ bool tdg_restore(struct tdg_ghost *g, const u64 *numbers)
 		s->ghost = (u8)(numbers[3] >> 32);
 		s->trials = (u8)(numbers[3] >> 40);
 		s->regulars = (u8)(numbers[3] >> 48);
-		if (s->ghost >= TD_GHOSTS || numbers[3] >> 56)
+		s->newest = (u8)(numbers[3] >> 56);
+		if (s->ghost >= TD_GHOSTS || s->newest > td_ways(&g->e.layout))
 			return false;
 	}
 	return true;

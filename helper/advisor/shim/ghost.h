@@ -5,8 +5,8 @@
  * A cache consists of groups. The hash of a run chooses the group that the run may lie
  * in, and nothing that happens in one group changes another, but for the detector of
  * streams. So the first @kept of @groups groups behave exactly as they would in the whole
- * cache, if they get the requests to their own runs, and if the detector sees all reads
- * that miss. The runs of the kept groups are a sample of all runs by their hash.
+ * cache, if they get the requests to their own runs, and if the detectors see all reads
+ * that miss, and all writes. The runs of the kept groups are a sample of all runs by their hash.
  *
  * Nothing is stored, so each request ends at once, and its changes of the index count as
  * recorded at once.
@@ -59,7 +59,8 @@ bool tdg_has_room(const struct tdg_ghost *g, u64 sector, u32 count);
 /* Returns the sectors that hit. */
 u32 tdg_read(struct tdg_ghost *g, u64 sector, u32 count,
 	     struct tdg_missed *missed);
-void tdg_write(struct tdg_ghost *g, u64 sector, u32 count);
+/* @stream: tdg_streams() said so, of the detector that sees all writes. */
+void tdg_write(struct tdg_ghost *g, u64 sector, u32 count, bool stream);
 
 /* Forgets the range, which may be any. */
 void tdg_discard(struct tdg_ghost *g, u64 sector, u64 end);
@@ -69,6 +70,12 @@ void tdg_discard(struct tdg_ghost *g, u64 sector, u64 end);
  * piece part of a stream?
  */
 bool tdg_pass(struct tdg_ghost *g, const struct tdg_missed *missed);
+
+/*
+ * The detector sees a write, of any group. Does it go past the SSD as part of a stream?
+ * Flushes, which make streams count less, are not known here.
+ */
+bool tdg_streams(struct tdg_ghost *g, u64 sector, u32 count);
 
 /* What has to be saved, as 64-bit numbers: see ghost.c. */
 u64 tdg_saved_count(const struct tdg_ghost *g);

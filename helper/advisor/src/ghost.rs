@@ -53,7 +53,8 @@ unsafe extern "C" {
     fn tdg_group(ghost: *const c_void, sector: u64) -> u32;
     fn tdg_has_room(ghost: *const c_void, sector: u64, count: u32) -> bool;
     fn tdg_read(ghost: *mut c_void, sector: u64, count: u32, missed: *mut Missed) -> u32;
-    fn tdg_write(ghost: *mut c_void, sector: u64, count: u32);
+    fn tdg_write(ghost: *mut c_void, sector: u64, count: u32, stream: bool);
+    fn tdg_streams(ghost: *mut c_void, sector: u64, count: u32) -> bool;
     fn tdg_discard(ghost: *mut c_void, sector: u64, end: u64);
     fn tdg_pass(ghost: *mut c_void, missed: *const Missed) -> bool;
     fn tdg_saved_count(ghost: *const c_void) -> u64;
@@ -136,8 +137,8 @@ impl Ghost {
     }
 
     /// Writes a piece of a kept group.
-    pub fn write(&mut self, piece: Piece) {
-        unsafe { tdg_write(self.raw.as_ptr(), piece.sector, piece.count) }
+    pub fn write(&mut self, piece: Piece, stream: bool) {
+        unsafe { tdg_write(self.raw.as_ptr(), piece.sector, piece.count, stream) }
     }
 
     /// Forgets any range of the disk.
@@ -150,6 +151,11 @@ impl Ghost {
     /// The detector of streams sees reads of other groups; true if the last is part of a stream.
     pub fn pass(&mut self, missed: &Missed) -> bool {
         unsafe { tdg_pass(self.raw.as_ptr(), missed) }
+    }
+
+    /// The detector of streams sees a write of any group; true if the write goes past the SSD as part of a stream.
+    pub fn streams(&mut self, piece: Piece) -> bool {
+        unsafe { tdg_streams(self.raw.as_ptr(), piece.sector, piece.count) }
     }
 
     /// How many numbers [`Ghost::save`] gives.

@@ -11,7 +11,8 @@
 //! So a large cache that is half empty costs no precision.
 //!
 //! A detector of streams belongs to each rung, as in each cache, and sees what misses in it. For reads out of the rung's
-//! sample, that is what misses in the largest cache below which has them in its sample.
+//! sample, that is what misses in the largest cache below which has them in its sample. Streams of writes are the same for
+//! all rungs: one detector sees all writes.
 
 use crate::Piece;
 use crate::ghost::{FRAME, Ghost, GhostShape, Missed};
@@ -121,7 +122,7 @@ pub struct Ladder {
     disk_sectors: u64,
     /// At least one.
     pub rungs: Vec<Rung>,
-    /// Sees all reads; keeps nothing.
+    /// The list of ghosts that sees all reads, and keeps nothing.
     pub detector: Ghost,
 }
 
@@ -224,12 +225,15 @@ impl Ladder {
 
     /// Writes a piece.
     pub fn write(&mut self, piece: Piece) {
-        self.make_room(piece);
+        let stream = self.detector.streams(piece);
+        if !stream {
+            self.make_room(piece);
+        }
         for rung in &mut self.rungs {
             if rung.ghost.group(piece.sector).is_none() {
                 return;
             }
-            rung.ghost.write(piece);
+            rung.ghost.write(piece, stream);
         }
     }
 

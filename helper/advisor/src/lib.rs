@@ -42,11 +42,11 @@ pub enum Kind {
 pub struct Request {
     /// Of any clock that only goes forward.
     pub time_us: u64,
-    /// What it does.
+    /// The kind of the request.
     pub kind: Kind,
     /// First sector of 512 bytes.
     pub sector: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u64,
 }
 
@@ -76,7 +76,7 @@ pub struct Seen {
 #[error("no advice is possible for a disk of {0} sectors")]
 pub struct Impossible(u64);
 
-/// Watches one disk.
+/// The advisor of one disk, which it watches.
 pub struct Advisor {
     ladder: Ladder,
     seen: Seen,

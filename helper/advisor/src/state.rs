@@ -11,7 +11,7 @@ use crate::{Advisor, Seen};
 
 const MAGIC: &[u8; 8] = b"TdAdvise";
 /// To be raised too when core's words, sets or streams change their meaning.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// Numbers above are not believed: sums of them would overflow.
 const LARGEST: u64 = 1 << 62;
 
@@ -32,7 +32,7 @@ pub enum StateError {
     Memory,
 }
 
-/// Takes numbers one by one.
+/// The numbers of a state, taken one by one.
 struct Reader<'a>(std::slice::Iter<'a, u64>);
 
 impl Reader<'_> {

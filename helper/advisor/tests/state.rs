@@ -11,7 +11,7 @@ use tandem_advisor::{Advisor, Kind, StateError};
 const MAGIC: usize = 8;
 /// Numbers before the streams: version, disk, shape, count of rungs, what was seen.
 const HEAD: usize = 15;
-const STREAMS: usize = 16;
+const STREAMS: usize = 32;
 /// Slots of a ghost, and numbers of its sets.
 const SLOTS: usize = 32 * 1024;
 const SETS: usize = SLOTS / 16 * 4;
@@ -108,7 +108,7 @@ fn a_state_of_something_else_is_refused() {
         Advisor::load(&saved, TB + 8).err(),
         Some(StateError::OtherDisk)
     );
-    assert_eq!(refusal(&with(&saved, 0, 3)), Some(StateError::Version));
+    assert_eq!(refusal(&with(&saved, 0, 4)), Some(StateError::Version));
     for at in 2..6 {
         let other = with(&saved, at, number(&saved, at) + 1);
         assert_eq!(refusal(&other), Some(StateError::Version), "shape {at}");
@@ -186,7 +186,7 @@ fn an_impossible_state_is_refused() {
             sets + 3,
             number(&saved, sets + 3) | 14 << 32,
         ),
-        ("unknown bits of a set", sets + 3, 1 << 56),
+        ("a way beyond the ways", sets + 3, 17 << 56),
         ("too much time", 7, u64::MAX),
         ("a gain too large", sets + SETS, i64::MIN.cast_unsigned()),
         ("no rung", 6, 0),

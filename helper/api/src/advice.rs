@@ -4,7 +4,6 @@
 use crate::DeviceText;
 use crate::words::words;
 use serde::{Deserialize, Serialize};
-use zbus::Type;
 
 words! {
     /// Whether the service gets the requests of a disk that it watches.
@@ -40,7 +39,8 @@ words! {
 }
 
 /// What a cache of one size would have done. In 19 of 20 cases a share is off by no more than its error.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct AdvicePoint {
     /// Room for data on the SSD, in bytes.
     pub bytes: u64,
@@ -55,7 +55,8 @@ pub struct AdvicePoint {
 }
 
 /// A disk that the service watches.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct DiskWatch {
     /// Names the watch in calls: 32 hex digits.
     pub id: String,

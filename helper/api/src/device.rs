@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Devices and programs as a person knows them.
 
+use crate::object::{self, OwnedObjectPath};
 use crate::words::words;
 use serde::{Deserialize, Serialize};
-use zbus::{ObjectPath, OwnedObjectPath, Type};
 
 /// A block device in words and numbers, enough to recognise it on the desk.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct DeviceText {
     /// UDisks2 block object, or `/` if there is none (yet).
     pub object: OwnedObjectPath,
@@ -29,7 +30,7 @@ impl DeviceText {
     /// No device, for a [`crate::Failure`] that concerns no device.
     pub fn none() -> Self {
         Self {
-            object: OwnedObjectPath::from(ObjectPath::from_static_str_unchecked("/")),
+            object: object::root(),
             name: String::new(),
             model: String::new(),
             serial: String::new(),
@@ -49,7 +50,8 @@ impl DeviceText {
 ///
 /// Only root and the user of a program see which program it is. For other users `pid` is 0, `command` and `user` are
 /// empty, and `uid` is [`u32::MAX`].
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct FileUser {
     /// Process id; 0 without a process.
     pub pid: u32,
@@ -76,7 +78,8 @@ words! {
 }
 
 /// A part of an SSD, of at least 1 MiB.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct SsdPart {
     /// First byte on the SSD.
     pub start: u64,

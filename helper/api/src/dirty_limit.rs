@@ -2,10 +2,10 @@
 //! How much data may be on the SSD only, and how long.
 
 use serde::{Deserialize, Serialize};
-use zbus::Type;
 
 /// The user's limit of dirty data. The lower of the two limits counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct DirtyLimit {
     /// Seconds that writing the dirty data to the disk may take, as the module estimates it.
     pub seconds: u32,
@@ -17,6 +17,9 @@ pub struct DirtyLimit {
 }
 
 impl DirtyLimit {
+    /// The seconds of a new cache. A stop of the computer does not write back, so the time is only that of a removal.
+    pub const SECONDS: u32 = 600;
+
     /// The largest valid number of seconds.
     pub const MAX_SECONDS: u32 = 3600;
     /// The smallest valid number of bytes above 0.
@@ -42,7 +45,7 @@ impl Default for DirtyLimit {
     /// The limit of a new cache.
     fn default() -> Self {
         Self {
-            seconds: 30,
+            seconds: Self::SECONDS,
             bytes: 0,
             rest: 0,
         }

@@ -4,9 +4,6 @@
 use crate::words::words;
 use crate::{DeviceText, ERROR_PREFIX, FileUser, Step, plain};
 use serde::{Deserialize, Serialize};
-use zbus::message::Header;
-use zbus::names::ErrorName;
-use zbus::{DBusError, Message, Type};
 
 words! {
     /// What happened. After each kind come the fields of [`Failure`] that this kind fills. Every kind also fills
@@ -179,7 +176,8 @@ words! {
 }
 
 /// A failure with everything that its explanation needs. Unused fields are empty or 0.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct Failure {
     /// What happened.
     pub kind: Kind,
@@ -284,31 +282,6 @@ impl Failure {
         self.data = data;
         self
     }
-
-    /// The failure that the service sent in answer to a call. `None` for an error of the transport or of another
-    /// service.
-    pub fn from_zbus(error: &zbus::Error) -> Option<Self> {
-        let zbus::Error::MethodError(name, _, message) = error else {
-            return None;
-        };
-        name.as_str().strip_prefix(ERROR_PREFIX)?;
-        message
-            .body()
-            .deserialize::<(String, Self)>()
-            .ok()
-            .map(|(_, failure)| failure)
-    }
-}
-
-impl From<zbus::Error> for Failure {
-    /// The failure that the service sent, or a failure that says that the service cannot be reached.
-    fn from(error: zbus::Error) -> Self {
-        Self::from_zbus(&error).unwrap_or_else(|| {
-            Self::new(Kind::ServiceUnavailable)
-                .name("tandem")
-                .detail(&error)
-        })
-    }
 }
 
 impl std::fmt::Display for Failure {
@@ -335,19 +308,5 @@ impl Kind {
             name.push_str(rest);
         }
         name
-    }
-}
-
-impl DBusError for Failure {
-    fn create_reply(&self, call: &Header<'_>) -> zbus::Result<Message> {
-        Message::error(call, self.name()).build(&(self.to_string(), self))
-    }
-
-    fn name(&self) -> ErrorName<'_> {
-        ErrorName::from_string_unchecked(self.kind.error_name())
-    }
-
-    fn description(&self) -> Option<&str> {
-        Some(&self.detail)
     }
 }

@@ -4,11 +4,11 @@
 use crate::DeviceText;
 use crate::words::words;
 use serde::{Deserialize, Serialize};
-use zbus::Type;
 
 /// A cache on an SSD of which this system has no record: the system was installed anew, or the SSD comes from another
 /// computer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct FoundCache {
     /// UUID of the cache, 32 hex digits.
     pub uuid: String,
@@ -52,7 +52,8 @@ words! {
 }
 
 /// A device that may be the disk of a cache.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct DiskCandidate {
     /// The device.
     pub device: DeviceText,

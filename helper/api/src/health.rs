@@ -3,7 +3,6 @@
 
 use crate::words::words;
 use serde::{Deserialize, Serialize};
-use zbus::Type;
 
 words! {
     /// Whether an SSD reports that it is failing.
@@ -18,7 +17,8 @@ words! {
 }
 
 /// The health of an SSD (SMART), as UDisks2 last read it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct SsdHealth {
     /// Whether the SSD reports that it is failing.
     pub report: SelfReport,

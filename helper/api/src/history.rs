@@ -2,7 +2,6 @@
 //! The activity of a cache over hours, days and weeks.
 
 use serde::{Deserialize, Serialize};
-use zbus::Type;
 
 use crate::words::words;
 
@@ -41,7 +40,8 @@ impl Span {
 }
 
 /// The activity of a cache in a period. Amounts are bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct Period {
     /// Beginning of the period, in seconds of Unix time.
     pub start: u64,
@@ -58,7 +58,8 @@ pub struct Period {
 }
 
 /// What a cache itself has written to its SSD.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct SsdWritten {
     /// Since when the service counts, in seconds of Unix time; 0: nothing is counted yet.
     pub since: u64,
@@ -67,7 +68,8 @@ pub struct SsdWritten {
 }
 
 /// The long history of a cache.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct LongHistory {
     /// All activity since the cache was created or the statistics were reset, which is the time in `start`.
     pub total: Period,

@@ -2,10 +2,10 @@
 //! A histogram of the time that measured requests took.
 
 use serde::{Deserialize, Serialize};
-use zbus::Type;
 
 /// Number of the measured requests whose times lie in one interval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct Bucket {
     /// Upper bound of the interval in microseconds; the bound itself belongs to the next bucket. The lower bound is the
     /// `below_us` of the bucket before. [`u64::MAX`]: no upper bound.
@@ -16,7 +16,8 @@ pub struct Bucket {
 
 /// The times from the arrival of requests to their completion. The module measures only some requests: the histogram
 /// shows how the times are distributed, not how many requests there were.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct Latency {
     /// The buckets by ascending time; empty if the kernel does not measure.
     pub buckets: Vec<Bucket>,

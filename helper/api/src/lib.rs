@@ -27,38 +27,54 @@
 //!   `Remove` no short time limit.
 //! * A connection of zbus has a queue of 64 messages: a signal stream that is neither drained nor
 //!   dropped makes calls hang.
+//!
+//! Without the feature `bus` only the values are there, for programs that read the records of the service and never talk
+//! on the bus.
 
 mod advice;
+#[cfg(feature = "bus")]
+mod bus;
 mod device;
 mod dirty_limit;
 mod failure;
 mod found;
 mod health;
 mod history;
+mod judged;
 mod latency;
 mod name;
 mod name_change;
+mod object;
+mod other;
 mod plan;
+#[cfg(feature = "bus")]
 mod proxy;
 mod sample;
 mod size;
 mod speed;
 mod state;
 mod text;
+#[cfg(feature = "bus")]
 pub mod udisks;
 mod words;
 
 pub use advice::{AdvicePoint, DiskWatch, Verdict, WatchState};
+#[cfg(feature = "bus")]
+pub use bus::managed_objects;
 pub use device::{DeviceText, FileUser, PartUse, SsdPart};
 pub use dirty_limit::DirtyLimit;
 pub use failure::{DataState, Failure, Kind};
 pub use found::{DiskCandidate, DiskMark, FoundCache, Sharing};
 pub use health::{Lifetime, SelfReport, SsdHealth};
 pub use history::{LongHistory, Period, Span, SsdWritten};
+pub use judged::{JudgedDevice, Objection};
 pub use latency::{Bucket, Latency};
 pub use name::{MAX_NAME_CHARS, checked_name};
 pub use name_change::NameChange;
+pub use object::OwnedObjectPath;
+pub use other::{OtherCache, OtherKind, OtherMode, OtherState};
 pub use plan::{PlanReply, PlanSpec, Step, StepKind, Warning, WarningKind};
+#[cfg(feature = "bus")]
 pub use proxy::*;
 pub use sample::{Counter, Direction, Sample, Traffic};
 pub use size::{SizeText, parse_size};
@@ -83,20 +99,3 @@ pub const JOB_INTERFACE: &str = "org.tandemcache.Tandem1.Job";
 pub const ERROR_PREFIX: &str = "org.tandemcache.Tandem1.Error";
 /// Bytes of a sector, the unit of all counters whose name says sectors.
 pub const SECTOR_BYTES: u64 = 512;
-
-/// All objects of a service on the bus with their properties. `root`: path of the service's object manager.
-///
-/// # Errors
-/// If the service does not answer.
-pub async fn managed_objects(
-    connection: &zbus::Connection,
-    service: &'static str,
-    root: &'static str,
-) -> zbus::Result<zbus::fdo::ManagedObjects> {
-    let manager = zbus::fdo::ObjectManagerProxy::builder(connection)
-        .destination(service)
-        .path(root)
-        .build()
-        .await?;
-    Ok(manager.get_managed_objects().await?)
-}

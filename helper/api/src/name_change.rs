@@ -2,10 +2,10 @@
 //! A change of a file that lets the start of the machine find a disk through its cache.
 
 use serde::{Deserialize, Serialize};
-use zbus::Type;
 
 /// Another name for a disk in one entry of a file. The rest of the file stays as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct NameChange {
     /// The file: `/etc/fstab`, `/etc/crypttab` or `/etc/default/grub`.
     pub file: String,

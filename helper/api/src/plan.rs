@@ -2,12 +2,12 @@
 //! A plan: the steps that the service would do, before any of them is done.
 
 use crate::words::words;
-use crate::{DeviceText, FileUser, Mode, RefusedMode};
+use crate::{DeviceText, FileUser, Mode, OwnedObjectPath, RefusedMode};
 use serde::{Deserialize, Serialize};
-use zbus::{OwnedObjectPath, Type};
 
 /// The choices of a person: the argument of `Manager.Plan`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct PlanSpec {
     /// UDisks2 block object of the disk or partition that holds the data.
     pub origin: OwnedObjectPath,
@@ -71,7 +71,8 @@ words! {
 }
 
 /// One step of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct Step {
     /// The effect.
     pub kind: StepKind,
@@ -90,6 +91,9 @@ words! {
         ErasesSsd = "erases-ssd",
         /// The SSD has content without a known signature, perhaps encrypted. All content will be lost.
         ErasesUnknown = "erases-unknown",
+        /// A cache of another system on the SSD will be erased, and with it data that its hard disk may lack; `device.content`
+        /// is the system.
+        ErasesOtherCache = "erases-other-cache",
         /// The file system is not available from its unmount until its mount, for some moments.
         Unavailable = "unavailable",
         /// Programs use the file system ([`Warning::users`]). While they do, an execution fails with
@@ -134,7 +138,8 @@ words! {
 }
 
 /// A fact that a person should know before agreeing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct Warning {
     /// The kind of warning.
     pub kind: WarningKind,
@@ -145,7 +150,8 @@ pub struct Warning {
 }
 
 /// The answer to a request for a plan: exactly what an execution with this id and digest does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct PlanReply {
     /// The id of the plan. An execution names it. The plan is valid once, for [`Self::valid_seconds`], for the user
     /// that asked for it.

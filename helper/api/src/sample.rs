@@ -2,15 +2,15 @@
 //! Counters of a cache at one moment.
 
 use serde::{Deserialize, Serialize};
-use zbus::{Message, Type};
 
-use crate::{Latency, SECTOR_BYTES, Sampled};
+use crate::{Latency, SECTOR_BYTES};
 
 /// Bytes of a block of the journal.
 const JOURNAL_BLOCK: u64 = 4096;
 
 /// A counter with a name: a reason why requests go past the cache, or an event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct Counter {
     /// Lower-case word of the status line of the kernel (`sequential`, `evictions`, ...).
     pub name: String,
@@ -22,7 +22,8 @@ pub struct Counter {
 ///
 /// Without requests in flight, `requested == hit + missed + sum(bypassed)`. While requests are in flight, the right
 /// side may be smaller.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct Direction {
     /// Sectors of all requests.
     pub requested: u64,
@@ -59,7 +60,8 @@ pub struct Traffic {
 ///
 /// The counters grow while a cache stays assembled. If `requested` is smaller than in the sample before, the cache was
 /// assembled anew, and a new series begins.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct Sample {
     /// Time of the sample, in microseconds of `CLOCK_BOOTTIME`.
     pub time_us: u64,
@@ -123,14 +125,6 @@ impl Sample {
         // A write of the journal is a block or more.
         let journal = self.event("groups").saturating_mul(JOURNAL_BLOCK);
         data.saturating_mul(SECTOR_BYTES).saturating_add(journal)
-    }
-
-    /// The object path and the sample, if the message is the signal [`Sampled`] of a cache.
-    #[must_use]
-    pub fn told_by(message: &Message) -> Option<(String, Self)> {
-        let signal = Sampled::from_message(message.clone())?;
-        let sample = signal.args().ok()?.sample;
-        Some((message.header().path()?.to_string(), sample))
     }
 
     /// Value of an event counter; 0 if the kernel has no such counter.

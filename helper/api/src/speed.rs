@@ -4,7 +4,6 @@
 use crate::DeviceText;
 use crate::words::words;
 use serde::{Deserialize, Serialize};
-use zbus::Type;
 
 words! {
     /// How far other programs can have changed the times of a speed test.
@@ -19,7 +18,8 @@ words! {
 }
 
 /// The reads of one size in a speed test. The places are the same on the disk and through the cache.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct TimedReads {
     /// Bytes of each read.
     pub bytes: u64,
@@ -62,7 +62,8 @@ impl TimedReads {
 }
 
 /// The result of a speed test.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct SpeedTest {
     /// The end of the test, in seconds of Unix time; 0: there is no result.
     pub time: u64,

@@ -3,7 +3,6 @@
 
 use crate::words::words;
 use serde::{Deserialize, Serialize};
-use zbus::Type;
 
 words! {
     /// How a cache handles writes.
@@ -43,7 +42,8 @@ words! {
 }
 
 /// A mode that the service refuses. The service offers every mode that is not in the list of refused modes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Type)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "bus", derive(zbus::Type))]
 pub struct RefusedMode {
     /// The mode.
     pub mode: Mode,
@@ -83,13 +83,14 @@ words! {
 words! {
     /// Kind of a job.
     JobKind {
-        /// Puts a cache over a disk.
+        /// The job puts a cache over a disk.
         Create = "create",
         /// Writes all dirty data to the disk and gives the plain disk back.
         Remove = "remove",
         /// Writes all dirty data to the disk. The cache stays.
         Flush = "flush",
-        /// Gives the cache a partition of another size on its SSD. The disk stays in use, and the cache starts empty.
+        /// The job gives the cache a partition of another size on its SSD. The disk stays in use, and the cache starts
+        /// empty.
         Resize = "resize",
     }
 }

@@ -12,9 +12,9 @@ macro_rules! words {
         $(#[$meta])*
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash,
-            serde::Serialize, serde::Deserialize, zbus::Type,
+            serde::Serialize, serde::Deserialize,
         )]
-        #[zbus(signature = "s")]
+        #[cfg_attr(feature = "bus", derive(zbus::Type), zbus(signature = "s"))]
         pub enum $name {
             $($(#[$doc])* #[serde(rename = $word)] $variant,)+
         }

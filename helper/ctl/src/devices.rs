@@ -2,8 +2,10 @@
 //! The disks of UDisks2: a list for the person, and the object of a disk that the person names.
 
 use crate::Ending;
+use gettextrs::gettext;
 use serde::Serialize;
 use tandem_api::udisks::{self, Object};
+use tandem_words::fill;
 use zbus::fdo::ManagedObjects;
 use zbus::{Connection, OwnedObjectPath};
 
@@ -84,8 +86,7 @@ pub async fn find(connection: &Connection, name: &str) -> Result<OwnedObjectPath
         .into_iter()
         .find(|device| device.nodes.contains(&wanted));
     found.map(|device| device.object).ok_or_else(|| {
-        Ending::Usage(format!(
-            "there is no disk {name}; “tandemctl list” shows them"
-        ))
+        let words = gettext("There is no disk {name}. “tandemctl list” shows all.");
+        Ending::Usage(fill(&words, &[("name", name)]))
     })
 }

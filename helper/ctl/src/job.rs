@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A job on the screen, from its beginning to its end or to the end of the service.
 
-use crate::{Ending, say, words};
+use crate::{Ending, emit, say, words};
 use futures_util::{FutureExt, StreamExt, select};
+use gettextrs::gettext;
 use std::time::Duration;
 use tandem_api::{BUS_NAME, JobProxy, Kind, Step};
+use tandem_words::{fill, progress_words};
 use zbus::fdo::DBusProxy;
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, OwnedObjectPath};
@@ -58,16 +60,16 @@ async fn follow_job(
     let steps = job.steps().await?;
     let mut said = Said::default();
     loop {
-        // This is read after the subscription: a job that ended before has no signal left.
+        // The state is read after the subscription: a job that ended before has no signal left.
         let (over, success, failure) = job.finished().await?;
         if over {
             if json {
-                say(serde_json::json!({
+                emit(serde_json::json!({
                     "success": success,
                     "failure": (!success).then_some(&failure),
                 }));
             } else if success {
-                say("Done.");
+                say(gettext("Done."));
             }
             return if success {
                 Ok(())
@@ -100,12 +102,17 @@ impl Said {
         if self.step != Some((at, undoing))
             && let Some(step) = usize::try_from(at).ok().and_then(|at| steps.get(at))
         {
-            let what = if undoing { "undoing" } else { "step" };
-            say(format_args!(
-                "[{what} {}/{}] {}",
-                at + 1,
-                steps.len(),
-                words::step(step)
+            let line = match undoing {
+                false => gettext("[step {number}/{count}] {step}"),
+                true => gettext("[undoing {number}/{count}] {step}"),
+            };
+            say(fill(
+                &line,
+                &[
+                    ("number", &(at + 1).to_string()),
+                    ("count", &steps.len().to_string()),
+                    ("step", &words::step(step)),
+                ],
             ));
             self.step = Some((at, undoing));
         }
@@ -114,16 +121,18 @@ impl Said {
         }
         let paused = job.paused().await?;
         if paused != self.paused {
-            say(if paused { "Waiting." } else { "Going on." });
+            say(match paused {
+                true => gettext("Waiting."),
+                false => gettext("Going on."),
+            });
             self.paused = paused;
         }
         let due = self.moved.is_none_or(|then| then.elapsed() > NEWS);
         if due && !paused {
-            say(format_args!(
-                "{:.0} %, {}/s, {} left",
-                job.progress().await? * 100.0,
-                words::bytes(job.rate_bytes().await?),
-                words::duration(job.estimated_seconds().await?)
+            say(progress_words(
+                job.progress().await?,
+                job.rate_bytes().await?,
+                job.estimated_seconds().await?,
             ));
             self.moved = Some(std::time::Instant::now());
         }

@@ -5,21 +5,27 @@
 //! allowed, 5 service not there, 6 service gone in the middle of a job.
 
 mod advice;
+mod agree;
+mod caches;
 mod devices;
 mod found;
 mod job;
 mod names;
+mod others;
+mod report;
 mod rescue;
 mod run;
 mod speed;
 mod status;
 mod words;
 
-use clap::Parser;
+use clap::FromArgMatches;
+use gettextrs::gettext;
 use std::io::Write;
 use std::process::ExitCode;
 use tandem_api::{DataState, Failure, Kind};
-use tandemctl_arguments::{Arguments, Command};
+use tandem_words::{Reader, failure_words, language};
+use tandemctl_arguments::{Arguments, Command, command_with_headings};
 
 /// The ways in which a command fails.
 enum Ending {
@@ -48,7 +54,15 @@ impl From<zbus::Error> for Ending {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    // What programs read is the same in every language, also the errors of the system in it.
+    if std::env::args_os().all(|argument| argument != "--json") {
+        // SAFETY: no other thread runs yet.
+        if let Err(error) = unsafe { language::init_with_locale() } {
+            eprintln!("tandemctl: no translations: {error}");
+        }
+    }
+    let arguments = Arguments::from_arg_matches(&command_with_headings().get_matches());
+    let arguments = arguments.unwrap_or_else(|error| error.exit());
     let json = arguments.json;
     let ended = match arguments.command {
         Command::Rescue { what } => rescue::run(what, json),
@@ -59,26 +73,28 @@ fn main() -> ExitCode {
     };
     match ending {
         Ending::Usage(text) => {
-            eprintln!("tandemctl: {text}");
+            complain(&text);
             ExitCode::from(2)
         }
         Ending::Lost => {
             if json {
-                say(serde_json::json!({ "lost": true }));
+                emit(serde_json::json!({ "lost": true }));
             }
-            eprintln!(
-                "tandemctl: The service ended in the middle of the job. It puts things right when it starts \
-                 again; “tandemctl status” shows how they are."
-            );
+            complain(&gettext(
+                "The service ended in the middle of the job. It puts things right when it starts again; “tandemctl status” shows how they are.",
+            ));
             ExitCode::from(6)
         }
         Ending::Rescue(error) => {
             if json {
-                say(
-                    serde_json::json!({ "error": { "kind": error.kind, "text": error.to_string() } }),
-                );
+                // The same in every language.
+                emit(serde_json::json!({ "error": {
+                    "kind": error.kind,
+                    "why": error.why.word(),
+                    "name": error.name,
+                } }));
             }
-            eprintln!("tandemctl: {error}");
+            complain(&rescue::error_words(&error));
             ExitCode::from(match error.kind {
                 tandem_rescue::Kind::Refused => 3,
                 tandem_rescue::Kind::Stopped => 1,
@@ -87,9 +103,12 @@ fn main() -> ExitCode {
         Ending::Incomplete => ExitCode::from(1),
         Ending::Failure(failure) => {
             if json {
-                say(serde_json::json!({ "failure": failure }));
+                emit(serde_json::json!({ "failure": failure }));
             }
-            eprintln!("tandemctl: {}", words::failure(&failure));
+            complain(&failure_words(&failure, Reader::Terminal).sentences());
+            if !failure.detail.is_empty() {
+                eprintln!("{}", failure.detail);
+            }
             ExitCode::from(code(&failure))
         }
     }
@@ -101,11 +120,26 @@ pub fn unix_seconds() -> u64 {
     now.map_or(0, |now| now.as_secs())
 }
 
-/// Prints a line. Ends the program if the output is closed (`tandemctl list | head`).
-fn say(line: impl std::fmt::Display) {
+/// Prints values for programs, or a text as it is. Ends the program if the output is closed (`tandemctl list | head`).
+fn emit(line: impl std::fmt::Display) {
     if writeln!(std::io::stdout(), "{line}").is_err() {
         std::process::exit(1);
     }
+}
+
+/// Prints a line of words. A terminal wraps lines where it likes, and people copy from it.
+fn say(words: impl std::fmt::Display) {
+    emit(plain(&words.to_string()));
+}
+
+/// Prints what is wrong.
+fn complain(words: &str) {
+    eprintln!("tandemctl: {}", plain(words));
+}
+
+/// The words with plain blanks.
+fn plain(words: &str) -> String {
+    words.replace('\u{a0}', " ")
 }
 
 fn code(failure: &Failure) -> u8 {
@@ -129,12 +163,6 @@ fn code(failure: &Failure) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Arguments::command().debug_assert();
-    }
 
     #[test]
     fn exit_codes_tell_refusals_from_failures() {

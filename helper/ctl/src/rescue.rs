@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The commands that work on an SSD and its disk without the service.
 
+mod errors;
+
 use std::path::{Path, PathBuf};
 
+use gettextrs::gettext;
 use serde_json::json;
 use tandem_rescue::nbd::{self, Address};
 use tandem_rescue::{
     Cache, Check, Content, Disk, Doubt, Index, Owner, Record, Report, SECTOR_BYTES, View, judge,
     open, owners, record, verify, write_back,
 };
+use tandem_words::{bytes, fill};
 use tandemctl_arguments::{Rescue, RescuePair};
 
-use crate::words::bytes;
-use crate::{Ending, run, say};
+pub use self::errors::error_words;
+use crate::words::{fact, note, places};
+use crate::{Ending, agree, complain, emit, say};
 
 /// Runs a rescue.
 pub fn run(what: Rescue, json: bool) -> Result<(), Ending> {
@@ -27,7 +32,9 @@ pub fn run(what: Rescue, json: bool) -> Result<(), Ending> {
             let address = match (socket, port) {
                 (Some(path), _) => Address::Socket(path),
                 (None, Some(port)) => Address::Port(port),
-                (None, None) => return Err(Ending::Usage("no --socket and no --port".to_owned())),
+                (None, None) => {
+                    return Err(Ending::Usage(gettext("Name a --socket or a --port.")));
+                }
             };
             view(&pair, &address, json)
         }
@@ -52,91 +59,115 @@ fn show(ssd: &Path, records: &Path, json: bool) -> Result<(), Ending> {
     let owners = owners(&cache);
     let record = record(&cache, records);
     if json {
-        say(json!({ "ssd": summary, "disks": owners, "record": record }));
+        emit(json!({ "ssd": summary, "disks": owners, "record": record }));
         return Ok(());
     }
-    say(format_args!("Cache {}", summary.uuid));
-    say(format_args!(
-        "Its hard disk: {} in size",
-        bytes(summary.disk_bytes)
-    ));
+    let tell = |words: &str, values: &[(&str, &str)]| say(fill(words, values));
+    tell(&gettext("Cache {uuid}"), &[("uuid", &summary.uuid)]);
+    let size = bytes(summary.disk_bytes);
+    tell(&gettext("Its hard disk has {size}"), &[("size", &size)]);
     for owner in &owners {
-        say(format_args!("  found here: {}", device(owner)));
+        say(fact(&gettext("found here:"), device(owner)));
     }
     if owners.is_empty() {
-        say("  not found among the disks of this computer");
+        say(fact(
+            "",
+            gettext("not found among the disks of this computer"),
+        ));
     }
     if let Some(record) = &record {
-        say(format_args!(
-            "  recorded as: {} ({}, then {})",
-            record.disk_model,
+        let facts = [
+            record.disk_model.clone(),
             bytes(record.disk_bytes),
-            record.disk_name
-        ));
+            record.disk_name.clone(),
+        ];
+        say(fact(&gettext("recorded as:"), facts.join(", ")));
     }
-    say(format_args!(
-        "Not yet on the hard disk: {}",
-        match summary.dirty_bytes {
-            0 => "nothing".to_owned(),
-            dirty => format!("{} in {}", bytes(dirty), places(summary.dirty_pieces)),
-        }
-    ));
-    say(format_args!(
-        "Copies of what is on the hard disk: {} of {}",
-        bytes(summary.clean_bytes),
-        bytes(summary.capacity_bytes)
-    ));
-    say(if summary.stopped {
-        "The cache was stopped."
-    } else {
-        "The cache was not stopped: the computer crashed, the power went out, or a rescue was interrupted."
+    let dirty = match summary.dirty_bytes {
+        0 => gettext("nothing"),
+        dirty => fill(
+            &gettext("{size} in {places}"),
+            &[
+                ("size", &bytes(dirty)),
+                ("places", &places(summary.dirty_pieces)),
+            ],
+        ),
+    };
+    tell(
+        &gettext("Not yet on the hard disk: {amount}"),
+        &[("amount", &dirty)],
+    );
+    tell(
+        &gettext("Copies of what is on the hard disk: {used} of {size}"),
+        &[
+            ("used", &bytes(summary.clean_bytes)),
+            ("size", &bytes(summary.capacity_bytes)),
+        ],
+    );
+    say(match summary.stopped {
+        true => gettext("The cache was stopped."),
+        false => gettext(
+            "The cache was not stopped: the computer crashed, the power went out, or a rescue was interrupted.",
+        ),
     });
     if summary.index == Index::NotNeeded {
-        say(
-            "The index on the SSD cannot be used, and is not needed: the hard disk has everything.",
-        );
+        say(index_not_needed());
     }
     if summary.sound_superblocks < 2 {
-        say("One of the two copies of the cache information is damaged; the other one is enough.");
+        say(gettext(
+            "One of the two copies of the cache information is damaged; the other one is enough.",
+        ));
     }
     if record.is_some_and(|record| record.outdated) {
-        say(format_args!(
-            "WARNING: {}.",
-            sentence(Doubt::Outdated.reason())
-        ));
+        tell(
+            &gettext("WARNING: {words}"),
+            &[("words", &sentence(Doubt::Outdated))],
+        );
     } else if summary.dirty_bytes > 0 {
-        say("To save it: tandemctl rescue write-back SSD DISK");
+        say(gettext("To save it: tandemctl rescue write-back SSD DISK"));
     }
     Ok(())
 }
 
-fn places(count: u64) -> String {
-    match count {
-        1 => "one place".to_owned(),
-        count => format!("{count} places"),
-    }
+fn index_not_needed() -> String {
+    gettext("The index on the SSD cannot be used, and is not needed: the hard disk has everything.")
 }
 
 /// A disk by model, size and serial number.
 fn device(owner: &Owner) -> String {
-    if owner.is_image {
-        return format!("the image {} ({})", owner.path, bytes(owner.bytes));
-    }
     let model = match owner.model.as_str() {
-        "" => "disk",
-        model => model,
+        "" => gettext("disk"),
+        model => model.to_owned(),
     };
-    let serial = match owner.serial.as_str() {
-        "" => "no serial number".to_owned(),
-        serial => format!("serial number {serial}"),
+    let words = match (owner.is_image, owner.serial.as_str()) {
+        (true, _) => gettext("the image {path} ({size})"),
+        (false, "") => gettext("{model}, {size}, no serial number ({path})"),
+        (false, _) => gettext("{model}, {size}, serial number {serial} ({path})"),
     };
-    format!("{model}, {}, {serial} ({})", bytes(owner.bytes), owner.path)
+    fill(
+        &words,
+        &[
+            ("model", &model),
+            ("size", &bytes(owner.bytes)),
+            ("serial", &owner.serial),
+            ("path", &owner.path),
+        ],
+    )
 }
 
-fn sentence(words: &str) -> String {
-    let mut letters = words.chars();
-    let first = letters.next().map(|letter| letter.to_uppercase());
-    first.into_iter().flatten().chain(letters).collect()
+/// Why a disk may be the wrong one.
+fn sentence(doubt: Doubt) -> String {
+    match doubt {
+        Doubt::Image => gettext("An image has no serial number to compare."),
+        Doubt::OtherDisk => gettext("The SSD names another disk."),
+        Doubt::Larger => gettext("The disk is larger than the one that the cache was made for."),
+        Doubt::Changed => gettext(
+            "The disk was changed while the SSD was away, or it is a copy of another time, so what is on the SSD may not fit it.",
+        ),
+        Doubt::Outdated => gettext(
+            "The disk was used without the SSD since, so what is on the SSD is older and would destroy what is on the disk now.",
+        ),
+    }
 }
 
 fn check_all(ssd: &Path, disk: Option<&Path>, check: Check, json: bool) -> Result<(), Ending> {
@@ -152,7 +183,7 @@ fn check_all(ssd: &Path, disk: Option<&Path>, check: Check, json: bool) -> Resul
     let medium = disk.as_ref().map(|disk| disk.medium.as_ref());
     let report = verify(&cache, ssd.medium.as_ref(), medium, check);
     if json {
-        say(json!({ "ssd": cache.summary(), "report": report }));
+        emit(json!({ "ssd": cache.summary(), "report": report }));
     } else {
         tell(&report, &cache);
     }
@@ -168,63 +199,76 @@ fn tell(report: &Report, cache: &Cache) {
         let places: Vec<_> = places.iter().map(u64::to_string).collect();
         places.join(", ")
     };
-    say(match cache.index {
-        Index::Sound => "Cache information and index: sound",
-        Index::NotNeeded => {
-            "The index on the SSD cannot be used, and is not needed: the hard disk has everything."
-        }
-    });
-    let readable = match (cache.dirty_bytes(), report.dirty_unreadable_bytes) {
-        (0, _) => "nothing".to_owned(),
-        (dirty, 0) => format!("{}; the SSD can read all of it", bytes(dirty)),
-        (dirty, lost) => format!(
-            "{}; the SSD cannot read {} of it",
-            bytes(dirty),
-            bytes(lost)
-        ),
+    let tell = |words: &str, size: u64, places: &[u64]| {
+        say(fill(
+            words,
+            &[("size", &bytes(size)), ("places", &at(places))],
+        ));
     };
-    say(format_args!("Not yet on the hard disk: {readable}"));
-    if report.dirty_unreadable_bytes > 0 {
-        say(format_args!(
-            "LOST unless the SSD can be read again: {}, at byte {} of the hard disk",
-            bytes(report.dirty_unreadable_bytes),
-            at(&report.dirty_unreadable_at)
-        ));
-    }
-    say(format_args!(
-        "Copies of what is on the hard disk: {} {}",
-        bytes(report.clean_bytes),
-        if report.disk.is_some() {
-            "compared"
-        } else {
-            "read"
-        }
+    say(match cache.index {
+        Index::Sound => gettext("Cache information and index: sound"),
+        Index::NotNeeded => index_not_needed(),
+    });
+    let lost = report.dirty_unreadable_bytes;
+    let readable = match (cache.dirty_bytes(), lost) {
+        (0, _) => gettext("nothing"),
+        (_, 0) => gettext("{size}; the SSD can read all of it"),
+        _ => gettext("{size}; the SSD cannot read {lost} of it"),
+    };
+    let readable = fill(
+        &readable,
+        &[
+            ("size", &bytes(cache.dirty_bytes())),
+            ("lost", &bytes(lost)),
+        ],
+    );
+    say(fill(
+        &gettext("Not yet on the hard disk: {amount}"),
+        &[("amount", &readable)],
     ));
+    if lost > 0 {
+        tell(
+            &gettext(
+                "LOST unless the SSD can be read again: {size}, at byte {places} of the hard disk",
+            ),
+            lost,
+            &report.dirty_unreadable_at,
+        );
+    }
+    let clean = match report.disk.is_some() {
+        true => gettext("Copies of what is on the hard disk: {size} compared"),
+        false => gettext("Copies of what is on the hard disk: {size} read"),
+    };
+    tell(&clean, report.clean_bytes, &[]);
     if report.clean_unreadable_bytes > 0 {
-        say(format_args!(
-            "The SSD cannot read copies of {}; nothing is lost, the hard disk has the same.",
-            bytes(report.clean_unreadable_bytes)
-        ));
+        tell(
+            &gettext(
+                "The SSD cannot read copies of {size}; nothing is lost, the hard disk has the same.",
+            ),
+            report.clean_unreadable_bytes,
+            &[],
+        );
     }
     if report.disk_unreadable_bytes > 0 {
-        say(format_args!(
-            "The hard disk cannot be read at {} of what was compared.",
-            bytes(report.disk_unreadable_bytes)
-        ));
+        tell(
+            &gettext("The hard disk cannot be read at {size} of what was compared."),
+            report.disk_unreadable_bytes,
+            &[],
+        );
     }
     if report.differing_bytes > 0 {
-        say(format_args!(
-            "DIFFERENT on the hard disk: {}, at byte {}",
-            bytes(report.differing_bytes),
-            at(&report.differing_at)
-        ));
+        tell(
+            &gettext("DIFFERENT on the hard disk: {size}, at byte {places}"),
+            report.differing_bytes,
+            &report.differing_at,
+        );
     }
     match report.disk {
-        Some(Content::Changed) => {
-            say(format_args!("{}.", sentence(Doubt::Changed.reason())));
-        }
-        Some(Content::Same) => say("The hard disk is as the cache left it."),
-        Some(Content::Unknown) => say("Nothing on the SSD tells whether this is the right disk."),
+        Some(Content::Changed) => say(sentence(Doubt::Changed)),
+        Some(Content::Same) => say(gettext("The hard disk is as the cache left it.")),
+        Some(Content::Unknown) => say(gettext(
+            "Nothing on the SSD tells whether this is the right disk.",
+        )),
         None => {}
     }
 }
@@ -266,19 +310,22 @@ fn save(pair: &RescuePair, dry_run: bool, yes: bool, json: bool) -> Result<(), E
         doubts,
     } = Together::open(pair, !dry_run)?;
     let dirty = cache.dirty_bytes();
+    let written = |words: &str, size| {
+        let values = [("size", &*bytes(size)), ("disk", &*device(&owner))];
+        fill(words, &values)
+    };
     if dry_run {
         return list(&cache, &owner, json);
     }
     if dirty > 0 && !yes {
-        say(format_args!(
-            "{} will be written to {}.",
-            bytes(dirty),
-            device(&owner)
+        say(written(
+            &gettext("{size} will be written to {disk}."),
+            dirty,
         ));
         for doubt in &doubts {
-            say(format_args!("Note: {}.", doubt.reason()));
+            say(note(&sentence(*doubt)));
         }
-        run::ask(json)?;
+        agree::ask(json)?;
     }
     let mut shown = u64::MAX;
     let outcome = write_back(
@@ -288,36 +335,37 @@ fn save(pair: &RescuePair, dry_run: bool, yes: bool, json: bool) -> Result<(), E
         &mut |step| {
             let percent = step.written * 100 / step.total.max(1);
             if !json && percent != shown {
-                say(format_args!("{percent} %"));
+                say(tandem_words::percent(percent as f64 / 100.0));
                 shown = percent;
             }
         },
     )?;
     if json {
-        say(json!({ "disk": owner, "doubts": doubts, "outcome": outcome }));
+        emit(json!({ "disk": owner, "doubts": doubts, "outcome": outcome }));
     } else if dirty == 0 {
-        say(format_args!(
-            "Nothing to do: {} has everything already.",
-            device(&owner)
+        say(written(
+            &gettext("Nothing to do: {disk} has everything already."),
+            0,
         ));
     } else {
-        say(format_args!(
-            "{} is now on {}, and the SSD has recorded that.",
-            bytes(outcome.written_bytes),
-            device(&owner)
+        say(written(
+            &gettext("{size} is now on {disk}, and the SSD has recorded that."),
+            outcome.written_bytes,
         ));
     }
     if outcome.left_bytes == 0 {
         return Ok(());
     }
     let places: Vec<_> = outcome.left_at.iter().map(u64::to_string).collect();
-    eprintln!(
-        "tandemctl: The SSD cannot read {} of it, which belong at byte {} of the disk. They stay on the SSD, marked as \
-         unwritten. Copy the SSD to an image file with ddrescue and run the same command with the image, or check the file \
-         system and do without them.",
-        bytes(outcome.left_bytes),
-        places.join(", ")
-    );
+    complain(&fill(
+        &gettext(
+            "The SSD cannot read {size} of it, which belong at byte {places} of the disk. They stay on the SSD, marked as unwritten. Copy the SSD to an image file with ddrescue and run the same command with the image, or check the file system and do without them.",
+        ),
+        &[
+            ("size", &bytes(outcome.left_bytes)),
+            ("places", &places.join(", ")),
+        ],
+    ));
     Err(Ending::Incomplete)
 }
 
@@ -336,22 +384,26 @@ fn list(cache: &Cache, owner: &Owner, json: bool) -> Result<(), Ending> {
             .iter()
             .map(|(first, count)| json!({ "byte": first * SECTOR_BYTES, "bytes": count * SECTOR_BYTES }))
             .collect();
-        say(json!({ "disk": owner, "would_write": pieces }));
+        emit(json!({ "disk": owner, "would_write": pieces }));
         return Ok(());
     }
-    say(format_args!(
-        "{} would be written to {}:",
-        bytes(cache.dirty_bytes()),
-        device(owner)
+    say(fill(
+        &gettext("{size} would be written to {disk}:"),
+        &[
+            ("size", &bytes(cache.dirty_bytes())),
+            ("disk", &device(owner)),
+        ],
     ));
     for (first, count) in pieces {
-        say(format_args!(
-            "  {} at byte {}",
-            bytes(count * SECTOR_BYTES),
-            first * SECTOR_BYTES
+        let place = (first * SECTOR_BYTES).to_string();
+        let size = bytes(count * SECTOR_BYTES);
+        let words = gettext("{size} at byte {place}");
+        say(fact(
+            "",
+            fill(&words, &[("size", &size), ("place", &place)]),
         ));
     }
-    say("Nothing was changed.");
+    say(gettext("Nothing was changed."));
     Ok(())
 }
 
@@ -365,9 +417,8 @@ fn view(pair: &RescuePair, address: &Address, json: bool) -> Result<(), Ending> 
         doubts,
     } = Together::open(pair, false)?;
     let failed = |e: std::io::Error| {
-        Ending::Usage(format!(
-            "cannot listen there: {e}. Choose another --socket or --port"
-        ))
+        let words = gettext("Cannot listen there: {error}. Choose another --socket or --port.");
+        Ending::Usage(fill(&words, &[("error", &e.to_string())]))
     };
     let listener = nbd::listen(address).map_err(failed)?;
     let (place, client) = match address {
@@ -381,19 +432,28 @@ fn view(pair: &RescuePair, address: &Address, json: bool) -> Result<(), Ending> 
         ),
     };
     if json {
-        say(json!({ "disk": owner, "doubts": doubts, "uri": place }));
+        emit(json!({ "disk": owner, "doubts": doubts, "uri": place }));
     } else {
         for doubt in &doubts {
-            say(format_args!("Note: {}.", doubt.reason()));
+            say(note(&sentence(*doubt)));
         }
-        say(format_args!(
-            "{} with what is on its SSD, read-only: {place}\n\
-             To copy all of it:  qemu-img convert -O raw '{place}' FILE\n\
-             To open it:         nbd-client {client} /dev/nbd0, then mount -o ro /dev/nbd0 FOLDER\n\
-             Press Ctrl+C to end.",
-            device(&owner)
+        say(fill(
+            &gettext("{disk} with what is on its SSD, read-only: {place}"),
+            &[("disk", &device(&owner)), ("place", &place)],
         ));
+        say(fact(
+            &gettext("copy all of it:"),
+            format_args!("qemu-img convert -O raw '{place}' FILE"),
+        ));
+        say(fact(
+            &gettext("open it:"),
+            format_args!("nbd-client {client} /dev/nbd0 && mount -o ro /dev/nbd0 FOLDER"),
+        ));
+        say(gettext("Press Ctrl+C to end."));
     }
     let view = View::new(&cache, ssd.medium.as_ref(), disk.medium.as_ref());
-    nbd::serve(&view, listener).map_err(failed)
+    nbd::serve(&view, listener);
+    Err(Ending::Usage(gettext(
+        "The socket accepts no connection any more. Start the command again.",
+    )))
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The commands that ask the service.
 
+use crate::agree::{agree, ask, show_plan};
+use crate::caches::{caches, one};
 use crate::job::follow;
 use crate::status::{facts, status, watch};
-use crate::{Ending, advice, devices, found, names, say, speed, words};
-use std::io::{BufRead, IsTerminal, Write};
-use tandem_api::{
-    BUS_NAME, CACHE_INTERFACE, CacheProxy, CacheState, DirtyLimit, JobProxy, ManagerProxy, Mode,
-    PlanReply, PlanSpec, ROOT_PATH, managed_objects,
-};
+use crate::{Ending, advice, devices, emit, found, names, others, report, say, speed, words};
+use gettextrs::gettext;
+use tandem_api::{CacheProxy, CacheState, DirtyLimit, JobProxy, ManagerProxy, Mode, PlanSpec};
+use tandem_words::{bytes, fill, mode_warnings};
 use tandemctl_arguments::{Choice, Request};
 use zbus::Connection;
 
@@ -34,15 +34,16 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
         Request::Cancel { cache, yes } => {
             let cache = one(&connection, cache.as_deref()).await?;
             if cache.state().await? != CacheState::Pending {
-                let text =
-                    "the cache does not wait for a start of the computer; see “tandemctl remove”";
-                return Err(Ending::Usage(text.to_owned()));
+                return Err(Ending::Usage(gettext(
+                    "The cache does not wait for a start of the computer. See “tandemctl remove”.",
+                )));
             }
             let plan = cache.plan_remove().await?;
             agree(&plan, yes, json)?;
             let job = cache.remove(&plan.plan_id, &plan.digest).await?;
             follow(&connection, job, json).await
         }
+        Request::Report => report::report(&connection).await,
         Request::Found => found::show(&connection, json).await,
         Request::TakeOver { ssd, yes } => found::take_over(&connection, &ssd, yes, json).await,
         Request::DiscardFound { ssd, yes } => found::discard(&connection, &ssd, yes, json).await,
@@ -167,17 +168,20 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
 /// Changes the mode. Before a change to write-back, says the risk and asks.
 async fn set_mode(cache: &CacheProxy<'_>, mode: Mode, yes: bool, json: bool) -> Result<(), Ending> {
     if mode == Mode::Writeback && !yes {
-        let disk = words::device(&cache.origin_text().await?);
-        for kind in words::WRITEBACK_WARNINGS {
-            say(format_args!("Note: {}", words::risk(kind, &disk)));
+        say(words::device(&cache.origin_text().await?));
+        for warning in mode_warnings(mode) {
+            say(words::note(&warning));
         }
         ask(json)?;
     }
     cache.set_mode(mode).await?;
     if json {
-        say(serde_json::json!({ "mode": mode }));
+        emit(serde_json::json!({ "mode": mode }));
     } else {
-        say(format_args!("Mode: {mode}"));
+        say(fill(
+            &gettext("Mode: {mode}"),
+            &[("mode", &words::mode(mode, false))],
+        ));
     }
     Ok(())
 }
@@ -186,7 +190,7 @@ async fn set_mode(cache: &CacheProxy<'_>, mode: Mode, yes: bool, json: bool) -> 
 async fn wait(connection: &Connection, cache: &CacheProxy<'_>, pause: bool) -> Result<(), Ending> {
     let path = cache.job().await?;
     if path.as_str() == "/" {
-        return Err(Ending::Usage("no flush is under way".to_owned()));
+        return Err(Ending::Usage(gettext("No flush is under way.")));
     }
     let job = JobProxy::builder(connection).path(path).build().await?;
     if pause {
@@ -208,114 +212,37 @@ async fn spec(connection: &Connection, choice: &Choice) -> Result<PlanSpec, Endi
     })
 }
 
-fn show_plan(plan: &PlanReply, json: bool) {
-    if json {
-        say(serde_json::json!({ "plan": plan }));
-        return;
-    }
-    say(format_args!("Disk: {}", words::device(&plan.origin)));
-    say(format_args!("SSD:  {}", words::device(&plan.ssd)));
-    say("Steps:");
-    for (number, step) in plan.steps.iter().enumerate() {
-        say(format_args!("  {}. {}", number + 1, words::step(step)));
-    }
-    for warning in &plan.warnings {
-        say(format_args!("Note: {}", words::warning(warning)));
-    }
-}
-
-/// Shows the plan and asks for agreement, unless `--yes` on the command line agrees already.
-fn agree(plan: &PlanReply, yes: bool, json: bool) -> Result<(), Ending> {
-    show_plan(plan, json);
-    if yes { Ok(()) } else { ask(json) }
-}
-
-pub fn ask(json: bool) -> Result<(), Ending> {
-    let input = std::io::stdin();
-    if json || !input.is_terminal() {
-        return Err(Ending::Usage(
-            "no terminal to ask at: add --yes to go on".to_owned(),
-        ));
-    }
-    print!("Go on? [y/N] ");
-    let _ = std::io::stdout().flush();
-    let mut answer = String::new();
-    let _ = input.lock().read_line(&mut answer);
-    if matches!(answer.trim(), "y" | "Y" | "yes") {
-        Ok(())
-    } else {
-        Err(Ending::Usage("not agreed; nothing was changed".to_owned()))
-    }
-}
-
-pub async fn caches(connection: &Connection) -> Result<Vec<CacheProxy<'static>>, Ending> {
-    let objects = managed_objects(connection, BUS_NAME, ROOT_PATH).await?;
-    let mut paths: Vec<_> = objects
-        .into_iter()
-        .filter(|(_, interfaces)| {
-            interfaces
-                .keys()
-                .any(|name| name.as_str() == CACHE_INTERFACE)
-        })
-        .map(|(path, _)| path)
-        .collect();
-    paths.sort_by(|a, b| a.as_str().cmp(b.as_str()));
-    let mut caches = Vec::new();
-    for path in paths {
-        caches.push(CacheProxy::builder(connection).path(path).build().await?);
-    }
-    Ok(caches)
-}
-
-/// The cache with this name or UUID, or the only cache if `wanted` is none.
-pub async fn one(
-    connection: &Connection,
-    wanted: Option<&str>,
-) -> Result<CacheProxy<'static>, Ending> {
-    let mut found = Vec::new();
-    for cache in caches(connection).await? {
-        let names = [
-            cache.uuid().await?,
-            cache.name().await?,
-            // A service of an older version gives no names.
-            cache.chosen_name().await.unwrap_or_default(),
-        ];
-        if wanted.is_none_or(|wanted| names.iter().any(|name| name.starts_with(wanted))) {
-            found.push(cache);
-        }
-    }
-    match (found.pop(), found.is_empty(), wanted) {
-        (Some(cache), true, _) => Ok(cache),
-        (Some(_), false, _) => Err(Ending::Usage("more than one cache; say which".to_owned())),
-        (None, _, None) => Err(Ending::Usage("there is no cache".to_owned())),
-        (None, _, Some(wanted)) => Err(Ending::Usage(format!("there is no cache {wanted}"))),
-    }
-}
-
 async fn list(connection: &Connection, json: bool) -> Result<(), Ending> {
     let devices = devices::list(connection).await?;
+    let judged = ManagerProxy::new(connection).await?.devices().await?;
     if json {
         let mut all = Vec::new();
         for cache in caches(connection).await? {
             all.push(facts(&cache).await?);
         }
-        say(serde_json::json!({ "caches": all, "disks": devices }));
+        let others = others::all(connection).await?;
+        emit(
+            serde_json::json!({ "caches": all, "others": others, "disks": devices, "uses": judged }),
+        );
         return Ok(());
     }
     status(connection, None, false).await?;
-    say("Disks:");
+    others::show(connection).await?;
+    say(gettext("Disks:"));
     for device in devices.iter().filter(|d| !d.hidden) {
+        let uses = judged.iter().find(|j| j.device.object == device.object);
         say(format_args!(
-            "  {:<12} {:>8}  {}  {} {}",
+            "  {:<12} {:>8}  {}  {} {}{}",
             device.name,
-            words::bytes(device.size),
+            bytes(device.size),
             if device.model.is_empty() {
-                "volume"
+                gettext("volume")
             } else {
-                &device.model
+                device.model.clone()
             },
             device.content,
-            device.label
+            device.label,
+            uses.map(words::uses).unwrap_or_default()
         ));
     }
     Ok(())

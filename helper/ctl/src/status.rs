@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The facts and the counters of a cache.
 
-use crate::run::{caches, one};
-use crate::{Ending, found, say, words};
+use crate::caches::{caches, one};
+use crate::words::{self, fact};
+use crate::{Ending, emit, found, say};
 use futures_util::{FutureExt, StreamExt};
-use tandem_api::{CacheProxy, CacheState, Sample, Span};
+use gettextrs::gettext;
+use tandem_api::{CacheProxy, CacheState, SECTOR_BYTES, Sample, SelfReport, Span};
+use tandem_words::{
+    Reader, SafetyAmounts, SafetyFacts, Share, StateFacts, bytes, candidate_words, duration,
+    figures, fill, health_words, percent, read_shares, safety, state_words, unwritten_words,
+    write_shares, written_words,
+};
 use zbus::Connection;
 
 /// Time limit for a new sample. The service takes a sample each second while a client watches the cache.
@@ -74,111 +81,171 @@ pub async fn status(
         for cache in &caches {
             all.push(facts(cache).await?);
         }
-        say(serde_json::json!({ "caches": all }));
+        emit(serde_json::json!({ "caches": all }));
         return Ok(());
     }
     if caches.is_empty() {
-        say("No caches.");
+        say(gettext("No caches."));
     }
     if wanted.is_none() {
         found::tell(connection).await?;
     }
     for cache in &caches {
-        let (name, chosen) = (cache.name().await?, cache.chosen_name().await?);
-        if chosen.is_empty() {
-            say(name);
-        } else {
-            say(format_args!("{chosen} ({name})"));
-        }
-        say(format_args!(
-            "  Disk:    {}",
-            words::device(&cache.origin_text().await?)
-        ));
-        say(format_args!(
-            "  SSD:     {}",
-            words::device(&cache.ssd_text().await?)
-        ));
-        say(format_args!(
-            "  Health:  {}",
-            words::health(&cache.ssd_health().await?)
-        ));
-        let written = cache.long_history(Span::Day).await?.ssd_written;
-        say(format_args!(
-            "  Written: {}, to the SSD by this cache",
-            words::written(&written, crate::unix_seconds())
-        ));
-        say(format_args!(
-            "  State:   {}",
-            words::state(
-                cache.state().await?,
-                &cache.state_reason().await?,
-                cache.may_be_unwritten().await?
-            )
-        ));
-        for candidate in cache.candidates().await? {
-            let words = found::candidate(&candidate);
-            say(format_args!(
-                "           Is this the disk? {words} See “tandemctl confirm-disk”."
-            ));
-        }
-        say(format_args!("  Mode:    {}", cache.mode().await?));
-        if cache.waits_for_kernel().await? {
-            say(
-                "           Write-back waits until the module is there for the kernel of the next start",
-            );
-        }
-        if cache.grub_would_fail().await? {
-            say(format_args!("  GRUB:    {}", words::GRUB_WOULD_FAIL));
-        }
-        if let Some(words) = words::sharing(cache.sharing().await?) {
-            say(format_args!("  Shared:  {words}"));
-        }
-        if cache.paused().await? {
-            say("  Paused:  Nothing new is stored; see “tandemctl resume”");
-        }
-        let limit = cache.dirty_limit().await?;
-        if !limit.is_default() {
-            say(format_args!("  Limit:   {}", words::dirty_limit(&limit)));
-        }
-        let minutes = cache.shutdown_minutes().await?;
-        if minutes > 0 {
-            say(format_args!(
-                "  Off:     Everything is written to the disk before the computer is off, for {minutes} minutes at most"
-            ));
-        }
-        say(format_args!(
-            "  Mounted: {}",
-            cache.mount_points().await?.join(", ")
-        ));
-        let sample = fresh(cache).await?;
-        if sample.time_us > 0 {
-            say(format_args!(
-                "  Reads:   {}",
-                share(&sample, &Sample::default())
-            ));
-            say(format_args!(
-                "  Filled:  {} of {} frames",
-                sample.frames_used, sample.frames_total
-            ));
-            say(format_args!(
-                "  Not yet on the hard disk: {}",
-                words::dirty(&sample)
-            ));
-            for line in words::counters(&sample) {
-                say(format_args!("  {line}"));
-            }
-        }
+        show(cache).await?;
     }
     Ok(())
 }
 
-fn share(now: &Sample, before: &Sample) -> String {
-    match now.read_hit_rate_since(before) {
-        Some(rate) => format!("{:.0} % from the SSD", rate * 100.0),
-        None => "none".to_owned(),
+/// The facts of a cache in words, the state and its safety first.
+async fn show(cache: &CacheProxy<'_>) -> Result<(), Ending> {
+    let (name, chosen) = (cache.name().await?, cache.chosen_name().await?);
+    if chosen.is_empty() {
+        say(name);
+    } else {
+        say(format_args!("{chosen} ({name})"));
     }
+    let (disk, health) = (cache.origin_text().await?, cache.ssd_health().await?);
+    let (state, reason) = (cache.state().await?, cache.state_reason().await?);
+    let (mode, unwritten) = (cache.mode().await?, cache.may_be_unwritten().await?);
+    let sample = fresh(cache).await?;
+    let dirty = sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
+    let words = state_words(
+        &StateFacts {
+            state,
+            reason: &reason,
+            unwritten: unwritten || dirty > 0,
+            paused: cache.paused().await?,
+            grub_would_fail: cache.grub_would_fail().await?,
+            sharing: cache.sharing().await?,
+        },
+        Reader::Terminal,
+    );
+    say(fact(&gettext("Disk:"), words::device(&disk)));
+    say(fact(
+        &gettext("SSD:"),
+        words::device(&cache.ssd_text().await?),
+    ));
+    say(fact(&gettext("State:"), words.title));
+    for more in [words.what, words.data, words.next] {
+        if !more.is_empty() {
+            say(fact("", more));
+        }
+    }
+    for candidate in cache.candidates().await? {
+        let [device, marks] = candidate_words(&candidate);
+        say(fact(
+            "",
+            fill(
+                &gettext("Is this the disk? {device}. See “tandemctl confirm-disk”."),
+                &[("device", &device)],
+            ),
+        ));
+        for line in marks.lines() {
+            say(fact("", line));
+        }
+    }
+    let minutes = u64::from(cache.shutdown_minutes().await?);
+    let runs = matches!(state, CacheState::Active | CacheState::Suspended);
+    let answers = safety(&SafetyFacts {
+        state,
+        reason: &reason,
+        mode,
+        dirty: (sample.time_us > 0).then_some(dirty),
+        may_be_unwritten: unwritten,
+        ssd_failing: health.report == SelfReport::Failing,
+        content: &disk.content,
+    });
+    say(fact(
+        &gettext("Safety:"),
+        answers.line(&SafetyAmounts {
+            size: bytes(dirty),
+            age: None,
+            time: (sample.drain_seconds > 0).then(|| duration(sample.drain_seconds)),
+            shutdown: (runs && minutes > 0).then(|| duration(minutes * 60)),
+        }),
+    ));
+    say(fact(
+        &gettext("Mode:"),
+        words::mode(mode, cache.waits_for_kernel().await?),
+    ));
+    let limit = cache.dirty_limit().await?;
+    if !limit.is_default() {
+        say(fact(&gettext("Limit:"), words::dirty_limit(&limit)));
+    }
+    say(fact(
+        &gettext("Mounted:"),
+        cache.mount_points().await?.join(", "),
+    ));
+    let health = health_words(&health);
+    say(fact(&gettext("SSD health:"), health.condition));
+    say(fact("", health.life));
+    let written = cache.long_history(Span::Day).await?.ssd_written;
+    let written = written_words(&written, crate::unix_seconds());
+    say(fact(&gettext("SSD written:"), written));
+    if sample.time_us > 0 {
+        let refused = reason == "disk-error";
+        let waits = unwritten_words(dirty, sample.drain_seconds, false, refused, mode);
+        let waits = waits.map(|words| words.title);
+        say(fact(
+            &gettext("Unwritten:"),
+            waits.unwrap_or_else(|| gettext("Everything is on the hard disk")),
+        ));
+        counters(&sample).iter().for_each(say);
+    }
+    Ok(())
 }
 
+/// What the cache has done since its assembly.
+fn counters(sample: &Sample) -> Vec<String> {
+    let room = |frames: u64| {
+        let sectors = frames.saturating_mul(sample.frame_sectors);
+        bytes(sectors.saturating_mul(SECTOR_BYTES))
+    };
+    let mut lines = vec![fact(
+        &gettext("Filled:"),
+        fill(
+            &gettext("{used} of {size} used"),
+            &[
+                ("used", &room(sample.frames_used)),
+                ("size", &room(sample.frames_total)),
+            ],
+        ),
+    )];
+    let ways = |ways: Vec<Share>| {
+        let used = ways.into_iter().filter(|way| way.bytes > 0);
+        let words = used.map(|way| {
+            format!(
+                "{} {} ({})",
+                way.title,
+                bytes(way.bytes),
+                percent(way.share)
+            )
+        });
+        words.collect::<Vec<_>>().join(", ")
+    };
+    for (name, ways) in [
+        (gettext("Reads:"), ways(read_shares(&sample.read))),
+        (
+            gettext("Writes:"),
+            ways(write_shares(&sample.write, sample.write_back_sectors)),
+        ),
+    ] {
+        if !ways.is_empty() {
+            lines.push(fact(&name, ways));
+        }
+    }
+    for figure in figures(sample) {
+        // A reason has no number.
+        let value = match figure.value.is_empty() {
+            true => figure.meaning,
+            false => figure.value,
+        };
+        lines.push(format!("  {}: {value}", figure.title));
+    }
+    lines
+}
+
+/// Shows the changes from sample to sample.
 pub async fn watch(cache: &CacheProxy<'_>, count: Option<u32>, json: bool) -> Result<(), Ending> {
     let mut samples = cache.receive_sampled().await?.fuse();
     cache.watch().await?;
@@ -190,27 +257,82 @@ pub async fn watch(cache: &CacheProxy<'_>, count: Option<u32>, json: bool) -> Re
         };
         let sample = signal.args()?.sample.clone();
         if json {
-            say(serde_json::json!({ "sample": sample }));
+            emit(serde_json::json!({ "sample": sample }));
         } else {
-            let delta =
-                |now: u64, then: u64| words::bytes(now.saturating_sub(then).saturating_mul(512));
-            say(format_args!(
-                "read {:>9}  {:<16}  skipped {:>9}  written {:>9}  filled {}/{}  not yet on the hard disk {}",
-                delta(sample.read.requested, before.read.requested),
-                share(&sample, &before),
-                delta(
-                    sample.read.bypassed_sectors(),
-                    before.read.bypassed_sectors()
-                ),
-                delta(sample.write.requested, before.write.requested),
-                sample.frames_used,
-                sample.frames_total,
-                words::dirty(&sample),
-            ));
+            say(change(&before, &sample));
         }
         before = sample;
         seen += 1;
     }
     cache.unwatch().await?;
     Ok(())
+}
+
+/// What has happened between two samples.
+fn change(before: &Sample, sample: &Sample) -> String {
+    let delta = |now: u64, then: u64| {
+        let size = bytes(now.saturating_sub(then).saturating_mul(SECTOR_BYTES));
+        format!("{size:>9}")
+    };
+    let share = sample.read_hit_rate_since(before).map(percent);
+    let (read, past) = (&sample.read, &before.read);
+    fill(
+        &gettext(
+            "read {read}, {share} from the SSD, skipped {skipped}; written {written}; not yet on the hard disk {waits}",
+        ),
+        &[
+            ("read", &delta(read.requested, past.requested)),
+            (
+                "share",
+                &format!("{:>4}", share.unwrap_or_else(|| "–".to_owned())),
+            ),
+            (
+                "skipped",
+                &delta(read.bypassed_sectors(), past.bypassed_sectors()),
+            ),
+            (
+                "written",
+                &delta(sample.write.requested, before.write.requested),
+            ),
+            ("waits", &delta(sample.dirty_sectors, 0)),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_api::{Counter, Direction};
+
+    #[test]
+    fn what_a_cache_has_done_is_told_in_amounts() {
+        let event = |name: &str, value| Counter {
+            name: name.into(),
+            value,
+        };
+        let sample = Sample {
+            frame_sectors: 32,
+            frames_used: 100,
+            frames_total: 1000,
+            read: Direction {
+                requested: 40_000,
+                hit: 20_000,
+                missed: 0,
+                bypassed: vec![event("sequential", 20_000)],
+            },
+            events: vec![event("cold_start", 2), event("fills", 1_000)],
+            ..Sample::default()
+        };
+        let told = counters(&sample).join("\n").replace('\u{a0}', " ");
+        for part in [
+            "1.6 MB of 16.4 MB used",
+            "From the SSD 10.2 MB (50%), Skipped: Large Transfers 10.2 MB (50%)",
+            "Started Empty: Nothing shows",
+            "Added: 16.4 MB",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        let changed = change(&Sample::default(), &sample).replace('\u{a0}', " ");
+        assert!(changed.contains("20.5 MB,  50% from the SSD"), "{changed}");
+    }
 }

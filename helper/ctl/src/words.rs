@@ -1,74 +1,170 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Plain English for everything that the service says. Every kind has its sentence: the compiler asks for it when the
-//! contract grows.
+//! The words that only a terminal needs, and the lines that it gets.
 
-mod failure;
-mod health;
-mod plan;
-mod sample;
-mod state;
+use gettextrs::{gettext, ngettext};
+use tandem_api::{DeviceText, DirtyLimit, JudgedDevice, Mode, Step, StepKind, Warning};
+use tandem_words::{
+    Erased, bytes, device_line, duration, fill, mode_words, step_words, warning_words,
+};
 
-pub use failure::failure;
-pub use health::{health, written};
-pub use plan::{WRITEBACK_WARNINGS, risk, step, warning};
-pub use sample::{counters, dirty, duration};
-pub use state::{GRUB_WOULD_FAIL, sharing, state};
-
-use tandem_api::{DeviceText, DirtyLimit, FileUser, SizeText};
-
-/// Bytes as people say them.
-pub fn bytes(bytes: u64) -> String {
-    SizeText::new(bytes).to_string()
+/// A fact with its name: "Disk: WD Blue".
+pub fn fact(name: &str, value: impl std::fmt::Display) -> String {
+    const WIDTH: usize = 14;
+    format!("  {name:<WIDTH$} {value}")
 }
 
-/// How much data may be on the SSD only.
+/// A device: label, model, size, serial number and kernel name.
+pub fn device(device: &DeviceText) -> String {
+    if device.model.is_empty() && device.name.is_empty() {
+        device.object.to_string()
+    } else {
+        device_line(device)
+    }
+}
+
+/// The limit for the data that may be on the SSD only.
 pub fn dirty_limit(limit: &DirtyLimit) -> String {
-    let seconds = match limit.seconds {
-        1 => "a second".to_owned(),
-        seconds => format!("{seconds} seconds"),
-    };
-    let time = format!("what the disk can write in {seconds}");
-    let amount = match limit.bytes {
-        0 => format!("Only {time} may be on the SSD only"),
-        size => format!(
-            "Only {time}, and {} at most, may be on the SSD only",
-            bytes(size)
+    let time = duration(limit.seconds.into());
+    let words = match limit.bytes {
+        0 => gettext("Only what the disk can write in {time} may be on the SSD only"),
+        _ => gettext(
+            "Only what the disk can write in {time}, and {size} at most, may be on the SSD only",
         ),
     };
-    match limit.rest {
-        0 => amount,
-        minutes => format!("{amount}; for {minutes} minutes at most while the disk rests"),
-    }
-}
-
-/// A device: model, size and kernel name.
-pub fn device(device: &DeviceText) -> String {
-    let model = if device.model.is_empty() {
-        "device"
-    } else {
-        &device.model
+    let amount = fill(&words, &[("time", &time), ("size", &bytes(limit.bytes))]);
+    let rest = match limit.rest {
+        0 => return amount,
+        minutes => duration(u64::from(minutes) * 60),
     };
-    match device.name.as_str() {
-        "" if device.model.is_empty() => device.object.to_string(),
-        name => format!("{model} ({}, {name})", bytes(device.size)),
+    let words = gettext("{limit}; for {time} at most while the disk rests");
+    fill(&words, &[("limit", &amount), ("time", &rest)])
+}
+
+/// A mode as people and as this program name it. `waits_for_kernel`: write-back waits until each kernel has the module.
+pub fn mode(mode: Mode, waits_for_kernel: bool) -> String {
+    let words = mode_words(mode, waits_for_kernel);
+    let name = words.lines().next().unwrap_or_default();
+    format!("{name} ({mode})")
+}
+
+/// The uses of a device, behind its name in a list. A plan tells why a use is refused.
+pub fn uses(judged: &JudgedDevice) -> String {
+    match (
+        judged.disk_obstacle().is_none(),
+        judged.against_ssd.is_empty(),
+    ) {
+        (true, true) => gettext(" (can be a disk or an SSD of a cache)"),
+        (true, false) => gettext(" (can be the disk of a cache)"),
+        (false, true) => gettext(" (can be the SSD of a cache)"),
+        (false, false) => String::new(),
     }
 }
 
-/// What is on a device.
-pub fn content(device: &DeviceText) -> String {
-    match (device.content.as_str(), device.label.as_str()) {
-        ("", _) => "unknown or encrypted content, or none".to_owned(),
-        ("partition-table", _) => "partitions".to_owned(),
-        (content, "") => content.to_owned(),
-        (content, label) => format!("{content} “{label}”"),
+/// A step of a plan, with the device that it changes and the data that is lost with it.
+pub fn step(step: &Step) -> String {
+    let (title, mut more) = step_words(step);
+    match step.kind {
+        StepKind::EraseSsd => {
+            more = device(&step.device);
+            if !step.device.content.is_empty() {
+                more = format!("{more}, {}", step.device.content);
+            }
+        }
+        StepKind::Detach | StepKind::FreeSsd | StepKind::Unmap if step.bytes > 0 => {
+            let lost = gettext("LOSES {size} that is not yet on the hard disk");
+            more = fill(&lost, &[("size", &bytes(step.bytes))]);
+        }
+        _ => {}
+    }
+    match more.is_empty() {
+        true => title,
+        false => format!("{title} – {more}"),
     }
 }
 
-fn users(users: &[FileUser]) -> String {
-    let one = |u: &FileUser| match u.pid {
-        0 if u.command.is_empty() => "a program of another user".to_owned(),
-        0 => format!("{} ({})", u.command, u.user),
-        pid => format!("{} (process {pid}, {})", u.command, u.user),
+/// A warning of a plan.
+pub fn warning(warning: &Warning) -> String {
+    let erased = Erased {
+        device: warning.device.clone(),
+        name: device(&warning.device),
+        names: vec![],
     };
-    users.iter().map(one).collect::<Vec<_>>().join(", ")
+    note(&warning_words(warning, Some(&erased)))
+}
+
+/// A sentence to be read before one agrees.
+pub fn note(words: &str) -> String {
+    fill(&gettext("Note: {words}"), &[("words", words)])
+}
+
+/// Places on a disk.
+pub fn places(count: u64) -> String {
+    let number = u32::try_from(count).unwrap_or(u32::MAX);
+    let words = ngettext("{count} place", "{count} places", number);
+    fill(&words, &[("count", &count.to_string())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_api::WarningKind;
+
+    fn ssd() -> DeviceText {
+        DeviceText {
+            model: "Flash".into(),
+            name: "sdb2".into(),
+            content: "ext4".into(),
+            ..DeviceText::none()
+        }
+    }
+
+    #[test]
+    fn discarded_data_is_named_in_the_step_that_loses_it() {
+        for kind in [StepKind::Detach, StepKind::Unmap, StepKind::FreeSsd] {
+            let words = |bytes| {
+                step(&Step {
+                    kind,
+                    device: ssd(),
+                    target: String::new(),
+                    bytes,
+                })
+            };
+            assert!(words(4096).contains("LOSES 4.1"), "{}", words(4096));
+            assert!(!words(0).contains("LOSES"));
+        }
+    }
+
+    #[test]
+    fn what_is_erased_is_named_as_it_is_typed_and_with_what_it_holds() {
+        let erase = step(&Step {
+            kind: StepKind::EraseSsd,
+            device: ssd(),
+            target: String::new(),
+            bytes: 0,
+        });
+        assert!(erase.ends_with("sdb2, ext4"), "{erase}");
+        let told = warning(&Warning {
+            kind: WarningKind::ErasesSsd,
+            device: ssd(),
+            users: vec![],
+        });
+        assert!(told.ends_with("sdb2 will be erased."), "{told}");
+    }
+
+    #[test]
+    fn a_limit_says_what_is_not_as_it_is_for_a_new_cache() {
+        let limit = |bytes, rest| {
+            dirty_limit(&DirtyLimit {
+                seconds: 1,
+                bytes,
+                rest,
+            })
+        };
+        assert!(limit(0, 0).starts_with("Only what the disk can write in 1 second may"));
+        let whole = limit(500_000_000, 10);
+        assert!(
+            whole.contains("500.0")
+                && whole.ends_with("for 10 minutes at most while the disk rests")
+        );
+    }
 }

@@ -7,10 +7,6 @@
     reason = "tests fail by panicking"
 )]
 
-#[path = "../../sim/tests/common/bus.rs"]
-mod bus;
-
-use bus::Running;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
@@ -18,6 +14,7 @@ use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tandem_api::{BUS_NAME, DeviceText, Failure, JobKind, ROOT_PATH, Step, StepKind};
+use tandem_stage::bus::{self, Running};
 use zbus::{OwnedObjectPath, interface};
 
 const JOB: &str = "/org/tandemcache/Tandem1/jobs/1";
@@ -153,6 +150,7 @@ impl Bus {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tandemctl"))
             .args(arguments)
             .env("DBUS_SYSTEM_BUS_ADDRESS", &self.address)
+            .env("LC_ALL", "C")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -215,7 +213,7 @@ fn a_service_that_dies_in_a_job_is_told_and_has_a_code_of_its_own() {
     assert!(line.starts_with("[step 1/1] Write 5.0 MB"), "{line}");
     line.clear();
     out.read_line(&mut line).unwrap();
-    assert_eq!(line, "25 %, 1.0 MB/s, 2 min left\n");
+    assert_eq!(line, "25% · 1.0 MB/s · about 2 minutes left\n");
     service.die();
     let (code, text) = end(child);
     assert_eq!(code, Some(6), "{text}");

@@ -7,16 +7,13 @@
     reason = "tests fail by panicking"
 )]
 
-#[path = "../../rescue/tests/rescue/pair.rs"]
-mod pair;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use pair::Pair;
+use tandem_stage::pair::Pair;
 
 /// A folder with the images, removed at the end.
 struct Images(PathBuf);
@@ -33,7 +30,9 @@ impl Images {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tandemctl"));
         let bus = "unix:path=/nonexistent";
-        command.env("DBUS_SYSTEM_BUS_ADDRESS", bus);
+        command
+            .env("DBUS_SYSTEM_BUS_ADDRESS", bus)
+            .env("LC_ALL", "C");
         command.arg("rescue").args(words).current_dir(&self.0);
         command
     }
@@ -136,6 +135,11 @@ fn images_are_shown_verified_and_written_back() {
     let json = images.run(&["show", "ssd.img", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["ssd"]["dirty_bytes"], 0);
+    let refused = images.run(&["show", "disk.img", "--json"]);
+    assert!(said(&refused).contains("disk.img is not the SSD of a cache. Nothing was changed."));
+    let json: serde_json::Value = serde_json::from_slice(&refused.stdout).unwrap();
+    let expected = serde_json::json!({ "kind": "refused", "why": "no-cache", "name": "disk.img" });
+    assert_eq!(json["error"], expected);
 }
 
 /// A server that ends with the test. It ends when nobody reads what it prints, so its output stays open.

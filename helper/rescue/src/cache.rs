@@ -6,6 +6,7 @@ use tandem_core::start::{COPIES, Flags, Samples, SuperCopy, SuperError, Superblo
 use tandem_core::{Core, Engine, Loaded, Mode};
 
 use crate::Error;
+use crate::error::Fault;
 use crate::medium::{BLOCK_BYTES, Medium, SECTOR_BYTES};
 use crate::order::{FRAME_SECTORS, QUARTER_SECTORS, Range, in_disk_order};
 
@@ -76,9 +77,7 @@ impl Cache {
         let core = Core::linked();
         let name = ssd.name();
         if ssd.sectors() <= SUPER_AREA {
-            return Err(Error::refused(format!(
-                "{name} is too small to be the SSD of a cache. Nothing was changed. Name the SSD, or the partition on it, that was the cache."
-            )));
+            return Err(Error::ssd(name, Fault::TooSmall));
         }
         let mut copies: [SuperCopy; 2] = [[0; 2 * BLOCK_BYTES]; 2];
         let mut unreadable = 0;
@@ -92,15 +91,13 @@ impl Cache {
             }
         }
         if unreadable == 2 {
-            return Err(Error::refused(format!(
-                "{name} cannot be read. Nothing was changed. Try another cable or port; what is only on this SSD cannot be reached otherwise."
-            )));
+            return Err(Error::ssd(name, Fault::Unreadable));
         }
         let superblock = core
             .choose_super(&copies, 1)
-            .map_err(|error| refusal(error, name))?;
+            .map_err(|error| Error::ssd(name, fault(error)))?;
         if ssd.sectors() < superblock.geometry.ssd_sectors {
-            return Err(refusal(SuperError::SsdSize, name));
+            return Err(Error::ssd(name, Fault::Shrunk));
         }
         let samples = core.choose_samples(&copies, &superblock.geometry);
         let mut engine = Engine::new(&core, superblock.geometry, Mode::WriteThrough);
@@ -198,11 +195,8 @@ fn load_index(
     let clean = superblock.flags.has(Flags::CLEAN);
     let cold = superblock.flags.has(Flags::COLD);
     // What a crashed kernel left in the SSD's volatile cache must be durable before it is believed.
-    ssd.flush().map_err(|e| {
-        Error::refused(format!(
-            "{name} does not flush its data: {e}. Nothing was changed. Try another cable or port, or copy the SSD to an image file and work on that."
-        ))
-    })?;
+    ssd.flush()
+        .map_err(|e| Error::ssd(name, Fault::NotFlushed(e)))?;
     let loaded = if cold {
         Loaded::Damaged
     } else {
@@ -213,14 +207,8 @@ fn load_index(
         Loaded::Good if clean && engine.facts().dirty > 0 => Ok(Index::NotNeeded),
         Loaded::Good => Ok(Index::Sound),
         Loaded::Damaged | Loaded::Impossible if clean => Ok(Index::NotNeeded),
-        Loaded::Damaged => Err(Error::refused(format!(
-            "The index on {name} is damaged, so nobody can say which data on it is newer than the disk. Nothing was changed. \
-             If the SSD has read errors, copy it to an image file with ddrescue and try again with the image."
-        ))),
-        Loaded::Impossible => Err(Error::refused(format!(
-            "The index on {name} contradicts itself, so it cannot be trusted. Nothing was changed. \
-             Keep the SSD as it is; the disk holds everything but the data that was only on the SSD."
-        ))),
+        Loaded::Damaged => Err(Error::ssd(name, Fault::IndexDamaged)),
+        Loaded::Impossible => Err(Error::ssd(name, Fault::IndexImpossible)),
     }
 }
 
@@ -236,28 +224,16 @@ fn read_index(engine: &mut Engine, ssd: &dyn Medium) -> Loaded {
 }
 
 /// Why a superblock is not taken.
-fn refusal(error: SuperError, name: &str) -> Error {
-    let text = match error {
-        SuperError::Blank | SuperError::Foreign => {
-            "is not the SSD of a cache. Nothing was changed. If the cache was on a partition, name the partition."
-        }
-        SuperError::Overwritten => {
-            "was partitioned or formatted after it was the SSD of a cache, so what it held for the disk may be gone. Nothing was changed."
-        }
-        SuperError::Damaged | SuperError::Geometry => {
-            "was the SSD of a cache, but the cache information on it is damaged and cannot be trusted. Nothing was changed. \
-             If the SSD has read errors, copy it to an image file with ddrescue and try again with the image."
-        }
-        SuperError::Version | SuperError::Feature => {
-            "belongs to a cache of a newer version of Tandem. Nothing was changed. Use that version, or a newer one."
-        }
-        SuperError::SsdSize => {
-            "is smaller than the SSD that the cache was made on. Nothing was changed. If this is a copy, copy the SSD again as a whole."
-        }
+fn fault(error: SuperError) -> Fault {
+    match error {
+        SuperError::Blank | SuperError::Foreign => Fault::NoCache,
+        SuperError::Overwritten => Fault::Overwritten,
+        SuperError::Damaged | SuperError::Geometry => Fault::Damaged,
+        SuperError::Version | SuperError::Feature => Fault::Newer,
+        SuperError::SsdSize => Fault::Shrunk,
         SuperError::OtherCache
         | SuperError::OtherDisk
         | SuperError::DiskSize
-        | SuperError::Unknown => "cannot be used. Nothing was changed.",
-    };
-    Error::refused(format!("{name} {text}"))
+        | SuperError::Unknown => Fault::Other,
+    }
 }

@@ -7,6 +7,7 @@
 use serde::Serialize;
 use tandem_core::start::Verdict;
 
+use crate::error::{Doubt, Known, Why};
 use crate::open::{Disk, Source};
 use crate::owner::{Owner, Record};
 use crate::{BLOCK_BYTES, Cache, Error, Medium};
@@ -24,22 +25,6 @@ pub enum Content {
     Changed,
     /// Nothing on the SSD can be compared.
     Unknown,
-}
-
-/// A reason not to write to a disk, or not to show it together with the SSD.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Doubt {
-    /// An image has no serial number.
-    Image,
-    /// The SSD names another disk.
-    OtherDisk,
-    /// The disk is larger than the one that the cache was made for.
-    Larger,
-    /// The disk was written without the cache, or it is another one with the same names.
-    Changed,
-    /// The service recorded that the disk was used without the SSD.
-    Outdated,
 }
 
 /// Reads a quarter of a disk.
@@ -98,11 +83,10 @@ pub fn judge(
     let owner = Owner::of(disk, cache);
     let (has, wants) = (disk.medium.sectors(), cache.disk_sectors());
     if has < wants {
-        return Err(Error::refused(format!(
-            "{} is smaller than the disk that the cache was made for ({has} sectors instead of {wants}). Nothing was changed. \
-             Name the disk, or the same partition of it, that had the cache.",
-            disk.medium.name()
-        )));
+        return Err(Error::refused(
+            disk.medium.name(),
+            Why::DiskTooSmall(has, wants),
+        ));
     }
     let mut doubts = Vec::new();
     match disk.source {
@@ -123,41 +107,14 @@ pub fn judge(
     if doubts.is_empty() || is_named {
         return Ok((owner, doubts));
     }
-    let name = disk.medium.name();
-    let reasons: Vec<_> = doubts.iter().map(|doubt| doubt.reason()).collect();
     let known = match (&disk.source, serial) {
-        (_, Some(serial)) => format!("The serial number of {name} is not {serial}."),
-        (Source::Image(file), None) => {
-            format!("If {name} is the right one, add --disk-serial {file}, the name of the file.")
-        }
-        (Source::Device(_), None) if owner.serial.is_empty() => {
-            format!(
-                "{name} has no serial number by which it could be named: copy it to an image file and work on that."
-            )
-        }
-        (Source::Device(_), None) => format!(
-            "If {name} is the right one, look at its label and add --disk-serial with its serial number."
-        ),
+        (_, Some(serial)) => Known::NamedAs(serial.to_owned()),
+        (Source::Image(file), None) => Known::Image(file.clone()),
+        (Source::Device(_), None) if owner.serial.is_empty() => Known::NoSerial,
+        (Source::Device(_), None) => Known::Serial,
     };
-    Err(Error::refused(format!(
-        "Not sure that {name} belongs to this SSD: {}. Nothing was changed. {known}",
-        reasons.join("; ")
-    )))
-}
-
-impl Doubt {
-    /// In words, as a part of a sentence.
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::Image => "an image has no serial number to compare",
-            Self::OtherDisk => "the SSD names another disk",
-            Self::Larger => "it is larger than the disk that the cache was made for",
-            Self::Changed => {
-                "it was changed while the SSD was away, or it is a copy of another time, so what is on the SSD may not fit it"
-            }
-            Self::Outdated => {
-                "it was used without the SSD since, so what is on the SSD is older and would destroy what is on the disk now"
-            }
-        }
-    }
+    Err(Error::refused(
+        disk.medium.name(),
+        Why::InDoubt(doubts, known),
+    ))
 }

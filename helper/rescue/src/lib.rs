@@ -20,8 +20,8 @@ mod view;
 mod writeback;
 
 pub use cache::{Cache, Index, Summary};
-pub use error::{Error, Kind};
-pub use evidence::{Content, Doubt, judge};
+pub use error::{Doubt, Duty, Error, Fault, Kind, Known, User, Why};
+pub use evidence::{Content, judge};
 #[cfg(feature = "machine")]
 pub use machine::{owners, record};
 pub use medium::{BLOCK_BYTES, Medium, SECTOR_BYTES};

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use tandem_api::plain;
-use tandem_helper::machine::{BlockDevice, Machine};
-use tandem_helper::state::Store;
+use tandem_helper::machine::blocks::{BlockDevice, Machine};
+use tandem_helper::machine::store::Store;
 
 use crate::Cache;
 use crate::owner::{Owner, Record};

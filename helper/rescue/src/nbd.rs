@@ -26,7 +26,7 @@ const REQUEST: u32 = 0x2560_9513;
 const SIMPLE_REPLY: u32 = 0x6744_6698;
 /// Fixed newstyle, and no zeroes behind the answer to `EXPORT_NAME`.
 const HANDSHAKE: u16 = 3;
-/// Has flags, read-only, takes flushes.
+/// The export has flags, is read-only and takes flushes.
 const FLAGS: u16 = 1 | 2 | 4;
 const EXPORT_NAME: u32 = 1;
 const ABORT: u32 = 2;
@@ -71,7 +71,7 @@ struct Wanted {
     answer: Sender<io::Result<Vec<u8>>>,
 }
 
-/// Listens at an address.
+/// A socket that listens at an address.
 pub enum Listener {
     /// A unix socket.
     Socket(UnixListener),
@@ -104,18 +104,12 @@ fn is_abandoned(path: &Path) -> bool {
     socket && UnixStream::connect(path).is_err()
 }
 
-/// Serves the view until the process is ended.
-///
-/// # Errors
-/// If the thread that takes connections has ended.
-pub fn serve(view: &View<'_>, listener: Listener) -> io::Result<()> {
+/// Serves the view until the process is ended, or until no connection can come any more.
+pub fn serve(view: &View<'_>, listener: Listener) {
     let size = view.sectors() * SECTOR_BYTES;
     let (wanted, reads) = channel::<Wanted>();
     std::thread::spawn(move || accept(&listener, size, &wanted));
     answer(view, &reads);
-    Err(io::Error::other(
-        "the socket accepts no connection any more",
-    ))
 }
 
 /// Reads what connections want, until none can come any more.

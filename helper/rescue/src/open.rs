@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock, major, minor};
 
 use crate::Error;
+use crate::error::{User, Why};
 use crate::medium::{Medium, Opened, SECTOR_BYTES};
 
 /// What was opened.
@@ -22,9 +23,9 @@ pub enum Source {
 
 /// A disk or SSD that is open, and that nothing else uses.
 pub struct Disk {
-    /// What it is.
+    /// What the disk or SSD is.
     pub source: Source,
-    /// Its content.
+    /// The content of the disk or SSD.
     pub medium: Box<dyn Medium>,
 }
 
@@ -33,14 +34,11 @@ pub struct Disk {
 /// # Errors
 /// If there is no such device or file, it may not be opened, or something uses it.
 pub fn open(path: &Path, write: bool) -> Result<Disk, Error> {
-    let named = path.display();
-    let failed =
-        |e: io::Error| Error::refused(format!("Cannot open {named}: {e}. Nothing was changed."));
+    let name = path.display().to_string();
+    let failed = |error: io::Error| Error::refused(&name, Why::NotOpened(error));
     let kind = fs::metadata(path).map_err(failed)?.file_type();
     if !kind.is_block_device() && !kind.is_file() {
-        return Err(Error::refused(format!(
-            "{named} is neither a disk nor an image file. Nothing was changed. Name the device, such as /dev/sdb1, or a file with its content."
-        )));
+        return Err(Error::refused(&name, Why::NoDisk));
     }
     let mut options = OpenOptions::new();
     options.read(true).write(write);
@@ -48,14 +46,14 @@ pub fn open(path: &Path, write: bool) -> Result<Disk, Error> {
         options.custom_flags(OFlags::EXCL.bits().cast_signed());
     }
     let file = match options.open(path) {
-        Err(e) if e.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(path, &user(path))),
+        Err(e) if e.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(&name, user(path))),
         other => other.map_err(failed)?,
     };
     let source = if kind.is_block_device() {
         Source::Device(kernel_name(&file).map_err(failed)?)
     } else {
         if let Some(device) = loop_device(path) {
-            return Err(in_use(path, &format!("{device} shows it as a disk")));
+            return Err(in_use(&name, User::LoopDevice(device)));
         }
         let lock = if write {
             FlockOperation::NonBlockingLockExclusive
@@ -63,7 +61,7 @@ pub fn open(path: &Path, write: bool) -> Result<Disk, Error> {
             FlockOperation::NonBlockingLockShared
         };
         if flock(&file, lock).is_err() {
-            return Err(in_use(path, "another rescue works on it"));
+            return Err(in_use(&name, User::Rescue));
         }
         let name = path.file_name().unwrap_or(path.as_os_str());
         Source::Image(name.to_string_lossy().into_owned())
@@ -74,16 +72,13 @@ pub fn open(path: &Path, write: bool) -> Result<Disk, Error> {
         medium: Box::new(Opened {
             file,
             sectors,
-            name: path.display().to_string(),
+            name,
         }),
     })
 }
 
-fn in_use(path: &Path, by: &str) -> Error {
-    let path = path.display();
-    Error::refused(format!(
-        "{path} is in use: {by}. Nothing was changed. Unmount it or stop what uses it, then try again."
-    ))
+fn in_use(name: &str, by: User) -> Error {
+    Error::refused(name, Why::InUse(by))
 }
 
 /// Bytes of a device or file.
@@ -114,11 +109,10 @@ fn loop_device(path: &Path) -> Option<String> {
     })
 }
 
-/// What uses a device, in words.
-fn user(path: &Path) -> String {
-    let unknown = "another program has claimed it".to_owned();
+/// The user of a device.
+fn user(path: &Path) -> User {
     let Ok(folder) = fs::metadata(path).map(|data| sysfs(data.rdev())) else {
-        return unknown;
+        return User::Unknown;
     };
     let mut folders = vec![folder.clone()];
     let parts = fs::read_dir(&folder).into_iter().flatten();
@@ -129,14 +123,14 @@ fn user(path: &Path) -> String {
         let holders = fs::read_dir(folder.join("holders")).into_iter().flatten();
         if let Some(holder) = holders.filter_map(Result::ok).next() {
             let holder = holder.file_name();
-            return format!("it is a part of {}", holder.to_string_lossy());
+            return User::Volume(holder.to_string_lossy().into_owned());
         }
         let number = fs::read_to_string(folder.join("dev")).unwrap_or_default();
         if let Some(place) = mounted_at(&mounts, number.trim()) {
-            return format!("it is mounted at {place}");
+            return User::Mounted(place);
         }
     }
-    unknown
+    User::Unknown
 }
 
 /// Where the mount table says that this device number is mounted.

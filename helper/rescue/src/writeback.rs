@@ -12,6 +12,7 @@ use serde::Serialize;
 use tandem_core::start::{COPIES, Samples};
 use tandem_core::{Actions, NewRequest, ReqKind, Request, State, Waking, Work, WorkKind};
 
+use crate::error::{Duty, Why};
 use crate::order::{FRAME_SECTORS, QUARTER_SECTORS, Range};
 use crate::{BLOCK_BYTES, Cache, Error, Medium, SECTOR_BYTES};
 
@@ -40,7 +41,7 @@ pub struct Step {
 /// What a rescue did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// Written to the disk, and clean on the SSD.
+    /// Bytes written to the disk, and clean on the SSD.
     pub written_bytes: u64,
     /// Still only on the SSD, since the SSD cannot read it.
     pub left_bytes: u64,
@@ -66,12 +67,8 @@ struct Driver<'a> {
     ended_bytes: u64,
 }
 
-fn stopped(medium: &dyn Medium, what: &str, e: &std::io::Error) -> Error {
-    let name = medium.name();
-    Error::stopped(format!(
-        "{name} does not {what}: {e}. Whatever was not recorded as written is still on the SSD, and the disk has nothing older than before. \
-         Run the same command again; if that fails too, copy the failing device to an image file or a healthy device with ddrescue and go on with the copy."
-    ))
+fn stopped(medium: &dyn Medium, duty: Duty, error: std::io::Error) -> Error {
+    Error::stopped(medium.name(), Why::Failed(duty, error))
 }
 
 /// Writes all dirty data to the disk, and records it as clean. `told` hears how far it is.
@@ -190,6 +187,8 @@ impl Driver<'_> {
                     count: piece.count,
                     parts: frames as u32,
                     no_memory: false,
+                    stream: false,
+                    lent: false,
                     fua: false,
                 },
             );
@@ -254,7 +253,7 @@ impl Driver<'_> {
         {
             self.disk
                 .write(cleaning.sector, &cleaning.bytes)
-                .map_err(|e| stopped(self.disk, "take data", &e))?;
+                .map_err(|e| stopped(self.disk, Duty::TakeData, e))?;
             cleaning.bytes = Vec::new();
             let (actions, waking) = self.cache.engine.disk_done(&cleaning.request, true);
             self.act(id, actions)?;
@@ -288,16 +287,14 @@ impl Driver<'_> {
             }
         }
         if self.cache.engine.state() != State::Active {
-            return Err(Error::stopped(
-                "The engine gave the SSD up. What was not recorded as written is still on the SSD. Run the same command again.",
-            ));
+            return Err(Error::stopped(self.ssd.name(), Why::SsdGivenUp));
         }
         self.ended_bytes += before - self.cache.dirty_bytes().min(before);
         Ok(())
     }
 
     fn carry_out(&self, work: &Work) -> Result<(), Error> {
-        let of_ssd = |e: std::io::Error| stopped(self.ssd, "take a record", &e);
+        let of_ssd = |e: std::io::Error| stopped(self.ssd, Duty::TakeRecord, e);
         let flush_ssd = || self.ssd.flush().map_err(of_ssd);
         let mut sectors = vec![[0; 512]; work.count as usize];
         self.cache.engine.work_bytes(work.kind, 0, &mut sectors);
@@ -310,7 +307,7 @@ impl Driver<'_> {
             WorkKind::FlushDisk => self
                 .disk
                 .flush()
-                .map_err(|e| stopped(self.disk, "store data", &e)),
+                .map_err(|e| stopped(self.disk, Duty::StoreData, e)),
             WorkKind::Pages => write(),
             WorkKind::Marks | WorkKind::Note => write().and_then(|()| flush_ssd()),
             // What a record describes is durable before the record.
@@ -332,6 +329,8 @@ impl Driver<'_> {
             count: 0,
             parts: 0,
             no_memory: false,
+            stream: false,
+            lent: false,
             fua: false,
         };
         let request = self.cache.engine.request(id, new);
@@ -344,9 +343,7 @@ impl Driver<'_> {
         let failed = !answered || self.cache.engine.failed(&request);
         self.cache.engine.end(request);
         if failed {
-            return Err(Error::stopped(
-                "The engine could not make its records durable. What was not recorded as written is still on the SSD. Run the same command again.",
-            ));
+            return Err(Error::stopped(self.ssd.name(), Why::NotDurable));
         }
         Ok(())
     }
@@ -384,7 +381,7 @@ impl Driver<'_> {
                 .flush()
                 .and_then(|()| self.ssd.write(sector, &bytes))
                 .and_then(|()| self.ssd.flush())
-                .map_err(|e| stopped(self.ssd, "take a note of the disk", &e))?;
+                .map_err(|e| stopped(self.ssd, Duty::TakeNote, e))?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use super::world::{Block, Drive, Scene};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tandem_api::{FileUser, ModuleState, SelfReport, SigningKey, SsdHealth};
-use tandem_helper::facts::{Mount, Mounter};
+use tandem_helper::model::facts::{Mount, Mounter};
 
 const GB: u64 = 1_000_000_000;
 const MB: u64 = 1_000_000;
@@ -179,6 +179,7 @@ pub fn scene() -> Scene {
         held: BTreeMap::new(),
         work: BTreeMap::new(),
         other_load: 0,
+        others: Vec::new(),
         grub_disk: None,
         away: Vec::new(),
     };

@@ -267,7 +267,7 @@ impl Load {
             counter("failed", self.failed[1]),
         ];
         Sample {
-            time_us: tandem_helper::clock::boottime_us()
+            time_us: tandem_helper::machine::clock::boottime_us()
                 .saturating_add(u64::try_from(self.ahead.as_micros()).unwrap_or(0)),
             frames_used: self.used,
             frames_total: self.total,

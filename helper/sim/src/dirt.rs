@@ -2,15 +2,11 @@
 //! The dirty data of a simulated cache. Writes in write-back add to it. The cache writes it to the disk at a limited
 //! rate: at the full rate during a flush, otherwise at a part of the rate.
 
-use super::counters::Flow;
-use super::world::{Map, Scene, number};
-use tandem_api::{CacheState, DirtyLimit, Failure, Kind, Mode, SECTOR_BYTES};
-use tandem_helper::dm::message::{Flush, Message};
+use tandem_api::{DirtyLimit, Mode, SECTOR_BYTES};
+use tandem_helper::machine::dm::message::{Flush, Message};
 
 /// Bytes a second that a disk accepts at first.
 pub const RATE: u64 = 50_000_000;
-/// Sectors that a file system writes while it is unmounted: superblock, journal, and data in memory.
-const UNMOUNT_SECTORS: u64 = 64;
 /// Blocks of the simulated journal.
 pub const JOURNAL_BLOCKS: u64 = 4_096;
 
@@ -110,74 +106,6 @@ impl Dirt {
     /// Seconds that a drain would take.
     pub fn seconds(&self) -> u64 {
         (self.dirty * SECTOR_BYTES).div_ceil(self.rate.max(1))
-    }
-}
-
-impl Map {
-    /// The SSD is gone: the dirty data neither grows nor drains any more.
-    pub fn lose_ssd(&mut self) {
-        self.load.catch_up();
-        self.load.dirt.send_message(Message::Flush(Flush::Start));
-        self.load.dirt.send_message(Message::Flush(Flush::Pause));
-        let dirty = self.load.dirt.dirty > 0;
-        let reason = if dirty { "ssd-gone-dirty" } else { "ssd-error" };
-        self.set_state(CacheState::Bypass, reason);
-    }
-
-    /// Changes the state. The state decides how the cache serves requests.
-    pub fn set_state(&mut self, state: CacheState, reason: &str) {
-        self.load.set_flow(Flow::of(state, reason));
-        self.state = state;
-        self.reason = reason.to_owned();
-    }
-}
-
-impl Scene {
-    /// Sends a message to the mapping of the cache with this uuid.
-    pub fn send_message(&mut self, uuid: &str, message: Message) -> Result<(), Failure> {
-        let map = self.maps.get_mut(uuid).filter(|map| map.attached);
-        let map = map.ok_or_else(|| Failure::new(Kind::StepFailed).detail("no such mapping"))?;
-        map.load.catch_up();
-        map.load.dirt.send_message(message);
-        Ok(())
-    }
-
-    /// The file system on this device is unmounted. If the device is a mapping, the last writes go through the cache.
-    pub fn written_by_unmount(&mut self, name: &str) {
-        if let Some(map) = self.maps.values_mut().find(|map| map.dm == name)
-            && map.attached
-            && map.state == CacheState::Active
-        {
-            map.load.catch_up();
-            map.load.dirt.written(UNMOUNT_SECTORS);
-        }
-    }
-
-    /// Halts the mappings whose disks were unplugged. A disk that is plugged in again is another device, so its mapping
-    /// stays halted.
-    pub fn halt_orphans(&mut self) {
-        let there: Vec<String> = self.blocks.values().map(number).collect();
-        let orphans = self.maps.values_mut();
-        for map in orphans.filter(|map| !there.contains(&map.origin)) {
-            map.load.set_flow(Flow::Halted);
-        }
-    }
-
-    /// Keeps the dirty data and the copies on the SSD when the mapping is removed.
-    pub fn keep_dirt(&mut self, uuid: &str) {
-        let Some(map) = self.maps.get_mut(uuid).filter(|map| map.attached) else {
-            return;
-        };
-        map.load.catch_up();
-        let dirty = std::mem::take(&mut map.load.dirt.dirty);
-        let warm = map.load.frames();
-        let ssd = map.pair.ssd.clone();
-        // An SSD that was plugged in again is another device with the same name.
-        let name = self.locate(&ssd).unwrap_or(ssd.text.name);
-        match self.blocks.get_mut(&name) {
-            Some(block) => (block.dirty, block.warm) = (dirty, warm),
-            None => self.lost += dirty,
-        }
     }
 }
 

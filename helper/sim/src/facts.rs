@@ -1,13 +1,61 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The facts of the simulated block devices, as the service sees them.
 
+use super::Simulated;
 use super::world::{Block, Scene, block_path, drive_path, number};
-use tandem_api::{DeviceText, FileUser, SsdHealth};
-use tandem_helper::facts::{Carried, Device, Facts, Holder, Ident};
+use async_trait::async_trait;
+use std::sync::Arc;
+use tandem_api::{DeviceText, Failure, FileUser, OtherCache, SsdHealth};
+use tandem_helper::host::traits::Disks;
+use tandem_helper::model::facts::{Carried, Device, Facts, Holder, Ident};
 use zbus::OwnedObjectPath;
 
 fn path(text: &str) -> OwnedObjectPath {
     OwnedObjectPath::try_from(text.to_owned()).unwrap_or_default()
+}
+
+impl Simulated {
+    /// Whether this is a fact of the block device; false for one that does not exist.
+    async fn has(&self, device: &Device, fact: fn(&Block) -> bool) -> bool {
+        let _question = self.world.questions.ask().await;
+        self.world
+            .read(|scene| scene.blocks.get(&device.ident.text.name).is_some_and(fact))
+    }
+}
+
+#[async_trait]
+impl Disks for Simulated {
+    async fn facts(&self) -> Result<Facts, Failure> {
+        let _question = self.world.questions.ask().await;
+        Ok(self.world.read(Scene::facts))
+    }
+
+    async fn blank(&self, device: &Device) -> Result<bool, Failure> {
+        Ok(self.has(device, |block| block.blank).await)
+    }
+
+    async fn claimed(&self, device: &Device) -> Result<bool, Failure> {
+        Ok(self.has(device, |block| block.claimed).await)
+    }
+
+    async fn used_percent(&self, device: &Device) -> Result<Option<i32>, Failure> {
+        let _question = self.world.questions.ask().await;
+        let path = device.drive.clone().unwrap_or_default();
+        Ok(self.world.read(|scene| {
+            let drive = scene.drives.values().find(|d| drive_path(d) == path)?;
+            Some(drive.health.used_percent).filter(|used| *used >= 0)
+        }))
+    }
+
+    async fn users(&self, device: &Device) -> Vec<FileUser> {
+        let _question = self.world.questions.ask().await;
+        self.world
+            .read(|scene| scene.users(&device.ident.text.name))
+    }
+
+    async fn other_caches(&self, _facts: Arc<Facts>) -> Vec<OtherCache> {
+        self.world.read(|scene| scene.others.clone())
+    }
 }
 
 impl Scene {

@@ -4,7 +4,7 @@
 use super::failed;
 use super::world::{Block, Map, Scene, number};
 use tandem_api::{Failure, Kind};
-use tandem_helper::action::Pair;
+use tandem_helper::model::action::Pair;
 
 impl Scene {
     /// Whether a volume uses this device, or a cache holds it.

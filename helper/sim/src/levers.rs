@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{
-    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, ROOT_PATH, SECTOR_BYTES,
-    SigningKey, SsdHealth, StepKind,
+    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, OtherCache, ROOT_PATH,
+    SECTOR_BYTES, SigningKey, SsdHealth, StepKind,
 };
-use tandem_helper::facts::{Mounter, StartEntry, StartTable};
+use tandem_helper::model::facts::{Mounter, StartEntry, StartTable};
 use zbus::{Connection, OwnedObjectPath, OwnedVariant, interface};
 
 /// Serves the simulated devices, the authority and the levers. The devices and the authority have connections of their
@@ -121,6 +121,10 @@ impl Simulation {
         self.0.synced().await;
         OwnedObjectPath::try_from(block_path(&name))
             .map_err(|e| Failure::new(Kind::Internal).detail(e))
+    }
+
+    fn set_other_caches(&self, caches: Vec<OtherCache>) {
+        self.0.change(|s| s.others = caches);
     }
 
     async fn unplug(&self, block: OwnedObjectPath) -> Result<(), Failure> {

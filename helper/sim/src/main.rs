@@ -6,8 +6,8 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use tandem_helper::machine::store::Store;
 use tandem_helper::service::Service;
-use tandem_helper::state::Store;
 use tandem_simulated::{Simulated, World};
 
 /// Serves a simulated machine on the bus at DBUS_SYSTEM_BUS_ADDRESS.
@@ -32,14 +32,19 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let own = || std::env::temp_dir().join(format!("tandem-simulated-{}", std::process::id()));
+    let own = || {
+        let folder = std::env::temp_dir().join(format!("tandem-simulated-{}", std::process::id()));
+        // An earlier process with this number may have left its records there.
+        let _ = std::fs::remove_dir_all(&folder);
+        folder
+    };
     let store = Store::open(&arguments.state.unwrap_or_else(own))?;
-    let connection = tandem_helper::connection::system().await?;
+    let connection = tandem_helper::service::connection::system().await?;
     let world = Arc::new(World::default());
     // The service takes its bus name last: a client that sees the name finds the devices and the authority, too.
     let _connections = tandem_simulated::serve(&world, &connection).await?;
-    let engine = Arc::new(Simulated::new(world));
-    let service = Service::start(engine, store, connection).await?;
+    let host = Arc::new(Simulated::new(world));
+    let service = Service::start(host, store, connection).await?;
     let ended = tandem_helper::terminated().await;
     service.finish().await;
     Ok(ended?)

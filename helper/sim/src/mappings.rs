@@ -1,14 +1,165 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Simulated mappings: made, removed, and gone after a restart of the machine.
+//! Simulated mappings: made, changed by messages and by what their devices do, removed, and gone after a restart of the
+//! machine.
 
-use super::counters::Load;
+use super::counters::{Flow, Load};
 use super::dirt::Dirt;
-use super::failed;
+use super::module::load_module;
 use super::world::{Block, Map, Scene, number};
-use tandem_api::{CacheState, Failure, Kind, Mode, ModuleState, SigningKey};
-use tandem_helper::action::Pair;
-use tandem_helper::dm::message::{Flush, Message};
-use tandem_helper::facts::Mounter;
+use super::{Simulated, failed};
+use async_trait::async_trait;
+use std::time::Duration;
+use tandem_api::{CacheState, Failure, Kind, Mode, ModuleState, SECTOR_BYTES, SigningKey};
+use tandem_helper::host::traits::Mappings;
+use tandem_helper::machine::dm::message::{Flush, Message};
+use tandem_helper::model::action::{Action, MountDevice, Pair};
+use tandem_helper::model::facts::Mounter;
+use tandem_helper::model::live::{LiveMapping, Status};
+
+/// Sectors that a file system writes while it is unmounted: superblock, journal, and data in memory.
+const UNMOUNT_SECTORS: u64 = 64;
+
+#[async_trait]
+impl Mappings for Simulated {
+    async fn apply(&self, action: &Action) -> Result<(), Failure> {
+        drop(self.world.questions.ask().await);
+        self.world.pass_step_time().await;
+        let result = self.world.change(|scene| perform(scene, action));
+        self.world.synced().await;
+        result
+    }
+
+    async fn send_message(&self, uuid: &str, message: Message) -> Result<(), Failure> {
+        let _question = self.world.questions.ask().await;
+        self.world.change(|scene| scene.send_message(uuid, message))
+    }
+
+    async fn grow(&self, uuid: &str, sectors: u64) -> Result<(), Failure> {
+        let _question = self.world.questions.ask().await;
+        self.world.change(|scene| {
+            let dm = scene.maps.get(uuid).map(|map| map.dm.clone());
+            let block = dm.and_then(|dm| scene.blocks.get_mut(&dm));
+            let block = block.ok_or_else(|| Failure::new(Kind::WrongState))?;
+            block.size = block.size.max(sectors * SECTOR_BYTES);
+            Ok(())
+        })
+    }
+
+    async fn live_mappings(&self) -> Result<Vec<LiveMapping>, Failure> {
+        let _question = self.world.questions.ask().await;
+        let live = |scene: &Scene, map: &Map| LiveMapping {
+            uuid: map.pair.uuid.clone(),
+            attached: map.attached,
+            origin: map.origin.clone(),
+            ssd: map.ssd.clone(),
+            sectors: scene.blocks.get(&map.dm).map_or(0, |b| b.size) / SECTOR_BYTES,
+        };
+        Ok(self
+            .world
+            .read(|scene| scene.maps.values().map(|map| live(scene, map)).collect()))
+    }
+
+    async fn status(&self, uuid: &str) -> Result<Status, Failure> {
+        self.world.read_mut(|scene| {
+            let map = scene
+                .maps
+                .get_mut(uuid)
+                .ok_or_else(|| Failure::new(Kind::WrongState))?;
+            Ok(Status {
+                state: map.state.as_str().to_owned(),
+                reason: map.reason.clone(),
+                mode: map.load.dirt.mode,
+                sample: map.load.sample(),
+            })
+        })
+    }
+
+    fn stall_limit(&self) -> Duration {
+        self.world.read(|scene| scene.stall_limit)
+    }
+}
+
+fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
+    if scene.fail_next == Some(action.kind()) {
+        scene.fail_next = None;
+        return Err(failed("simulated failure"));
+    }
+    match action {
+        Action::LoadModule => load_module(scene),
+        Action::Unmount(device, mount) => {
+            let Some(name) = scene.mount_device(device) else {
+                return Ok(());
+            };
+            let users = scene.users(&name);
+            let text = scene.text(&name);
+            let Some(block) = scene.blocks.get_mut(&name) else {
+                return Ok(());
+            };
+            if !block.mounts.iter().any(|m| m.point == mount.point) {
+                return Ok(());
+            }
+            if !users.is_empty() {
+                return Err(Failure::new(Kind::FilesystemBusy)
+                    .device(&text)
+                    .mount_points(vec![mount.point.clone()])
+                    .users(users));
+            }
+            block.mounts.retain(|m| m.point != mount.point);
+            scene.written_by_unmount(&name);
+            Ok(())
+        }
+        Action::Mount(device, mount) => {
+            let name = scene
+                .mount_device(device)
+                .ok_or_else(|| failed("no such device"))?;
+            if matches!(device, MountDevice::Origin(_)) && scene.has_holder(&name) {
+                return Err(failed("device is busy"));
+            }
+            let block = scene
+                .blocks
+                .get_mut(&name)
+                .ok_or_else(|| failed("no such device"))?;
+            if !block.mounts.iter().any(|m| m.point == mount.point) {
+                block.mounts.push(mount.clone());
+            }
+            Ok(())
+        }
+        Action::Erase(ident) => {
+            let name = scene.locate(ident)?;
+            scene.wipe(&name);
+            Ok(())
+        }
+        Action::Map(pair) => scene.map(pair, true),
+        Action::Prepare(pair) => scene.prepare(pair),
+        // The simulated machine has no initial file systems.
+        Action::UpdateInitramfs(_) => Ok(()),
+        Action::Assemble(pair) => scene.map(pair, false),
+        Action::EnableWriteback(pair) => {
+            scene.send_message(&pair.uuid, Message::Mode(Mode::Writeback))
+        }
+        Action::Drain(pair) => scene.send_message(&pair.uuid, Message::Flush(Flush::Start)),
+        Action::Detach(pair) => {
+            scene.keep_dirt(&pair.uuid);
+            if let Some(map) = scene.maps.get_mut(&pair.uuid) {
+                map.attached = false;
+            }
+            Ok(())
+        }
+        Action::FreeSsd(pair) => {
+            if let Ok(name) = scene.locate(&pair.ssd)
+                && scene.blocks.get(&name).is_some_and(|b| b.uuid == pair.uuid)
+            {
+                scene.wipe(&name);
+            }
+            Ok(())
+        }
+        Action::CreatePartition(pair) => scene.create_partition(pair),
+        Action::DeletePartition(pair) => scene.delete_partition(pair),
+        Action::Hold(pair) => scene.hold(pair),
+        Action::Unmap(pair) => scene.unmap(pair),
+        Action::Disassemble(pair) => scene.disassemble(pair),
+    }
+}
 
 impl Scene {
     pub fn wipe(&mut self, name: &str) {
@@ -198,6 +349,74 @@ impl Scene {
             block
                 .mounts
                 .retain(|m| matches!(m.mounter, Mounter::Fstab(_)));
+        }
+    }
+}
+
+impl Map {
+    /// The SSD is gone: the dirty data neither grows nor drains any more.
+    pub fn lose_ssd(&mut self) {
+        self.load.catch_up();
+        self.load.dirt.send_message(Message::Flush(Flush::Start));
+        self.load.dirt.send_message(Message::Flush(Flush::Pause));
+        let dirty = self.load.dirt.dirty > 0;
+        let reason = if dirty { "ssd-gone-dirty" } else { "ssd-error" };
+        self.set_state(CacheState::Bypass, reason);
+    }
+
+    /// Changes the state. The state decides how the cache serves requests.
+    pub fn set_state(&mut self, state: CacheState, reason: &str) {
+        self.load.set_flow(Flow::of(state, reason));
+        self.state = state;
+        self.reason = reason.to_owned();
+    }
+}
+
+impl Scene {
+    /// Sends a message to the mapping of the cache with this uuid.
+    pub fn send_message(&mut self, uuid: &str, message: Message) -> Result<(), Failure> {
+        let map = self.maps.get_mut(uuid).filter(|map| map.attached);
+        let map = map.ok_or_else(|| Failure::new(Kind::StepFailed).detail("no such mapping"))?;
+        map.load.catch_up();
+        map.load.dirt.send_message(message);
+        Ok(())
+    }
+
+    /// The file system on this device is unmounted. If the device is a mapping, the last writes go through the cache.
+    pub fn written_by_unmount(&mut self, name: &str) {
+        if let Some(map) = self.maps.values_mut().find(|map| map.dm == name)
+            && map.attached
+            && map.state == CacheState::Active
+        {
+            map.load.catch_up();
+            map.load.dirt.written(UNMOUNT_SECTORS);
+        }
+    }
+
+    /// Halts the mappings whose disks were unplugged. A disk that is plugged in again is another device, so its mapping
+    /// stays halted.
+    pub fn halt_orphans(&mut self) {
+        let there: Vec<String> = self.blocks.values().map(number).collect();
+        let orphans = self.maps.values_mut();
+        for map in orphans.filter(|map| !there.contains(&map.origin)) {
+            map.load.set_flow(Flow::Halted);
+        }
+    }
+
+    /// Keeps the dirty data and the copies on the SSD when the mapping is removed.
+    pub fn keep_dirt(&mut self, uuid: &str) {
+        let Some(map) = self.maps.get_mut(uuid).filter(|map| map.attached) else {
+            return;
+        };
+        map.load.catch_up();
+        let dirty = std::mem::take(&mut map.load.dirt.dirty);
+        let warm = map.load.frames();
+        let ssd = map.pair.ssd.clone();
+        // An SSD that was plugged in again is another device with the same name.
+        let name = self.locate(&ssd).unwrap_or(ssd.text.name);
+        match self.blocks.get_mut(&name) {
+            Some(block) => (block.dirty, block.warm) = (dirty, warm),
+            None => self.lost += dirty,
         }
     }
 }

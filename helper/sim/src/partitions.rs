@@ -4,7 +4,7 @@
 use super::failed;
 use super::world::{Block, Scene};
 use tandem_api::{Failure, Kind};
-use tandem_helper::action::{PARTITION_TYPE, Pair};
+use tandem_helper::model::action::{PARTITION_TYPE, Pair};
 
 impl Scene {
     /// Kernel name of the partition that was made for a cache.

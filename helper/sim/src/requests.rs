@@ -8,8 +8,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tandem_api::SECTOR_BYTES;
-use tandem_helper::facts::{Device, Ident};
-use tandem_helper::watch::{Kind, Request, Requests};
+use tandem_helper::host::watch::{Kind, Request, Requests};
+use tandem_helper::model::facts::{Device, Ident};
 use tokio::sync::watch;
 
 /// Time from one request to the next: 48000 in a day.
@@ -37,7 +37,7 @@ struct People {
 }
 
 impl World {
-    /// See [`tandem_helper::engine::Engine::requests`].
+    /// See [`tandem_helper::host::traits::Observing::requests`].
     pub(super) fn requests(self: &Arc<Self>, device: &Device) -> Box<dyn Requests> {
         let passed = self.passed.subscribe();
         let before = *passed.borrow();

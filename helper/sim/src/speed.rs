@@ -2,12 +2,16 @@
 //! How fast the simulated devices answer the reads of a speed test. A pass takes one step time, whatever the model says
 //! of its reads.
 
+use super::Simulated;
 use super::world::{Block, Scene, World};
+use async_trait::async_trait;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tandem_api::{CacheState, Failure, Kind, SECTOR_BYTES};
-use tandem_helper::facts::Device;
-use tandem_helper::speed::{Pass, Work};
+use tandem_helper::host::reads::{Pass, Work};
+use tandem_helper::host::traits::Observing;
+use tandem_helper::host::watch::Requests;
+use tandem_helper::model::facts::Device;
 
 /// Time between two looks whether the device is still there.
 const LOOK: Duration = Duration::from_millis(50);
@@ -65,6 +69,28 @@ impl Drop for Rest<'_> {
     }
 }
 
+#[async_trait]
+impl Observing for Simulated {
+    async fn timed_reads(&self, device: &Device, pass: &Pass) -> Result<Vec<Duration>, Failure> {
+        let _question = self.world.questions.ask().await;
+        self.world.timed_reads(device, pass).await
+    }
+
+    async fn disk_work(&self, device: &Device) -> Option<Work> {
+        let _question = self.world.questions.ask().await;
+        self.world.read(|scene| scene.disk_work(device))
+    }
+
+    async fn requests(&self, device: &Device) -> Result<Box<dyn Requests>, Failure> {
+        let _question = self.world.questions.ask().await;
+        Ok(self.world.requests(device))
+    }
+
+    fn sample_period(&self) -> Duration {
+        self.world.read(|scene| scene.sample_period)
+    }
+}
+
 impl World {
     fn rest_for(&self, time: Duration) {
         let until = Instant::now() + time;
@@ -75,7 +101,7 @@ impl World {
         });
     }
 
-    /// See [`tandem_helper::engine::Engine::timed_reads`].
+    /// See [`tandem_helper::host::traits::Observing::timed_reads`].
     pub(super) async fn timed_reads(
         &self,
         device: &Device,
@@ -122,7 +148,7 @@ impl Scene {
         Some((block, block.drive.clone()))
     }
 
-    /// See [`tandem_helper::engine::Engine::disk_work`].
+    /// See [`tandem_helper::host::traits::Observing::disk_work`].
     pub(super) fn disk_work(&self, device: &Device) -> Option<Work> {
         let (_, drive) = self.drive_of(device)?;
         Some(self.work.get(&drive).copied().unwrap_or_default())

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tandem_api::{
-    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, SigningKey, SsdHealth,
-    StepKind,
+    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, OtherCache, SigningKey,
+    SsdHealth, StepKind,
 };
-use tandem_helper::action::{MountDevice, Pair};
-use tandem_helper::facts::{Ident, Mount, Mounter, StartEntry, StartTable};
-use tandem_helper::speed::Work;
+use tandem_helper::host::reads::Work;
+use tandem_helper::model::action::{MountDevice, Pair};
+use tandem_helper::model::facts::{Ident, Mount, Mounter, StartEntry, StartTable};
 use tokio::sync::{Notify, watch};
 
 /// A drive.
@@ -138,6 +138,8 @@ pub struct Scene {
     pub work: BTreeMap<String, Work>,
     /// The share of other programs in what the disks do during a speed test, in percent.
     pub other_load: u64,
+    /// The caches of other systems.
+    pub others: Vec<OtherCache>,
     /// Kernel name of the device from which GRUB starts this machine.
     pub grub_disk: Option<String>,
     /// The devices that were unplugged and may come back: kernel name, device, and the drive if the whole drive was
@@ -189,7 +191,7 @@ impl World {
         f(&mut self.lock())
     }
 
-    /// Changes devices, mounts or mappings, and tells the engine and UDisks2.
+    /// Changes devices, mounts or mappings, and tells the host and UDisks2.
     pub(crate) fn change<T>(&self, f: impl FnOnce(&mut Scene) -> T) -> T {
         let result = f(&mut self.lock());
         self.made.fetch_add(1, Ordering::SeqCst);
@@ -212,7 +214,7 @@ impl World {
         self.shown.send_replace(Some(version));
     }
 
-    /// Waits until the UDisks2 objects, if there are any, show the last change. The real engine also ends a step only
+    /// Waits until the UDisks2 objects, if there are any, show the last change. The real host also ends a step only
     /// when UDisks2 shows its effect.
     pub(super) async fn synced(&self) {
         let wanted = self.version();

@@ -65,7 +65,7 @@ fn flood(connections: &mut [UnixStream], message: &Message) {
         }
     }
     for stream in connections {
-        assert_eq!(answers(stream, CALLS), CALLS, "{message:?}");
+        assert_eq!(answers(stream, CALLS).len(), CALLS, "{message:?}");
     }
 }
 

@@ -5,10 +5,10 @@
 use super::Service;
 use super::plans::{leads_to, mapped};
 use super::steps::Seen;
-use crate::action::{Action, Pair};
-use crate::auth::Permission;
-use crate::facts::Device;
-use crate::lifecycle;
+use crate::decide::lifecycle;
+use crate::model::action::{Action, Pair};
+use crate::model::facts::Device;
+use crate::service::auth::Permission;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{Failure, Kind};
@@ -108,13 +108,13 @@ impl Service {
     /// system, is waited for.
     pub(super) async fn put_away(self: &Arc<Self>, pair: &Pair) -> Result<(), Failure> {
         // A use of other content elsewhere may leave no trace.
-        let facts = self.engine.facts().await?;
+        let facts = self.host.facts().await?;
         let content = mapped(&facts, pair).map(|device| device.ident.text.content.as_str());
         if !content.is_some_and(|content| TRACED.contains(&content)) {
             let cold = self.store.change_cache(&pair.uuid, lifecycle::made_cold);
             cold.map_err(|e| Failure::new(Kind::Internal).detail(e))?;
         }
-        let stopped = self.engine.apply(&Action::Disassemble(pair.clone())).await;
+        let stopped = self.host.apply(&Action::Disassemble(pair.clone())).await;
         let mut inner = self.inner();
         if stopped.is_ok() {
             inner.uses.remove(&pair.uuid);

@@ -5,29 +5,23 @@
 use super::plans::{current, leads_to, mapped};
 use super::steps::Seen;
 use super::{Service, Shown};
-use crate::action::Pair;
-use crate::auth::{self, Permission};
-use crate::engine::LiveMapping;
-use crate::facts::{Device, Facts};
-use crate::history::History;
-use crate::iface::bounded::Bounded;
-use crate::iface::cache::{CacheObject, View};
-use crate::lifecycle::{self, Attempt, Disk, Link, Reason, Situation};
-use crate::plan;
-use crate::sampler::Sampler;
-use crate::state::{CacheRecord, Intent};
+use crate::decide::lifecycle::{self, Attempt, Disk, Link, Reason, Situation};
+use crate::decide::plan;
+use crate::model::action::Pair;
+use crate::model::facts::Device;
+use crate::model::record::{CacheRecord, Intent};
+use crate::service::auth::{self, Permission};
+use crate::service::history::History;
+use crate::service::iface::bounded::Bounded;
+use crate::service::iface::cache::{CacheObject, View};
+use crate::service::sampler::Sampler;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tandem_api::{
-    CacheState, DeviceText, Failure, JobKind, Kind, Mode, ModuleState, ROOT_PATH, SECTOR_BYTES,
-    Sharing, SpeedTest, SsdHealth,
+    CacheState, DeviceText, Failure, JobKind, Kind, ModuleState, ROOT_PATH, SpeedTest, SsdHealth,
 };
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
-
-/// Time limit for the list of devices: far longer than a listing takes.
-const FACTS_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn path(uuid: &str) -> String {
     format!("{ROOT_PATH}/caches/{uuid}")
@@ -55,7 +49,7 @@ impl Service {
         let recorded = self.record_risks().await?;
         let facts = Arc::new(self.facts_in_time().await?);
         self.inner().devices = facts.clone();
-        let live = self.engine.live_mappings().await?;
+        let live = self.host.live_mappings().await?;
         let jobs = self.store.intents();
         let mut all_protected = recorded;
         let seen = |uuid: &str| Seen {
@@ -96,15 +90,11 @@ impl Service {
             tracing::error!("cannot show the caches: {e}");
         }
         self.show_found(&facts).await;
+        self.show_judged(&facts).await;
+        self.others_again.notify_one();
         self.follow_watches(&facts).await;
-        self.engine.tell_sleep().await;
+        self.host.tell_sleep().await;
         Ok(all_protected)
-    }
-
-    /// The devices, for a caller that holds `refreshing`: UDisks2 may never answer.
-    pub(super) async fn facts_in_time(&self) -> Result<Facts, Failure> {
-        let facts = tokio::time::timeout(FACTS_TIMEOUT, self.engine.facts()).await;
-        facts.map_err(|_| Failure::new(Kind::Internal).detail("no answer"))?
     }
 
     /// Lets the caller go on that polkit allows to act on the devices of a cache that is shown: before the service does any
@@ -140,74 +130,6 @@ impl Service {
             .collect()
     }
 
-    /// A device by its object path, as the last refresh has found it: a caller is authorised for this device before the
-    /// service does any work. A device that is new is searched in the queue of the caller.
-    pub(super) async fn shown_device(
-        &self,
-        header: &Header<'_>,
-        object: &OwnedObjectPath,
-    ) -> Result<(Device, Arc<Facts>), Failure> {
-        let known = self.inner().devices.clone();
-        if let Ok(device) = plan::find(&known, object) {
-            return Ok((device.clone(), known));
-        }
-        let _slot = self.queue_slot(header).await?;
-        let now = Arc::new(self.engine.facts().await?);
-        Ok((plan::find(&now, object)?.clone(), now))
-    }
-
-    /// Makes a mapping as long as its disk, a partition or a volume that has grown. There is one attempt for each length:
-    /// the module refuses some.
-    async fn let_grow(&self, live: &LiveMapping, facts: &Facts) {
-        let disk = facts.devices.iter().find(|d| d.number == live.origin);
-        let sectors = disk.map_or(0, |disk| disk.ident.text.size / SECTOR_BYTES);
-        if sectors <= live.sectors || self.job(&live.uuid).is_some() {
-            return;
-        }
-        let before = self.inner().grown.insert(live.uuid.clone(), sectors);
-        if before == Some(sectors) {
-            return;
-        }
-        match self.engine.grow(&live.uuid, sectors).await {
-            Ok(()) => tracing::info!(uuid = live.uuid, sectors, "the disk has grown"),
-            Err(e) => tracing::error!(
-                uuid = live.uuid,
-                "the disk has grown, and its cache covers the old length: {e}"
-            ),
-        }
-    }
-
-    /// What beside the cache changes its disk.
-    pub(super) fn sharing(pair: &Pair, facts: &Facts) -> Sharing {
-        let disk = facts.same_hardware(&pair.origin);
-        disk.map_or(Sharing::Alone, |disk| {
-            facts.sharing(disk, mapped(facts, pair))
-        })
-    }
-
-    /// If something beside the cache changes its disk, has the next start be cold, and ends write-back: what is on the SSD
-    /// only would be missing there, or be written over what was changed. This is recorded again after each start. For a
-    /// caller that holds `refreshing`.
-    async fn guard_if_shared(
-        &self,
-        mut record: CacheRecord,
-        pair: &Pair,
-        facts: &Facts,
-    ) -> CacheRecord {
-        if Self::sharing(pair, facts) == Sharing::Alone {
-            return record;
-        }
-        if record.pair.mode == Mode::Writeback || record.waits_for_kernel {
-            self.end_write_back(pair).await;
-            record = self.latest_record(&pair.uuid).await.unwrap_or(record);
-        }
-        if record.pair.copies_stale {
-            return record;
-        }
-        let cold = self.change(&record, lifecycle::made_cold).await;
-        cold.unwrap_or(record)
-    }
-
     async fn view(&self, record: &CacheRecord, pair: &Pair, seen: &Seen<'_>) -> View {
         let facts = seen.facts;
         let (origin, ssd) = (
@@ -215,7 +137,7 @@ impl Service {
             facts.same_hardware(&pair.ssd),
         );
         let status = match seen.live {
-            Some(live) if live.attached => self.engine.status(&pair.uuid).await.ok(),
+            Some(live) if live.attached => self.host.status(&pair.uuid).await.ok(),
             _ => None,
         };
         let job = self.job(&pair.uuid);
@@ -306,34 +228,6 @@ impl Service {
         }
     }
 
-    /// The health of an SSD. Its wear is asked for only after UDisks2 has read the drive again.
-    async fn health(&self, ssd: &Device) -> SsdHealth {
-        let health = ssd.health;
-        let Some(drive) = ssd.drive.clone().filter(|_| health.read_at > 0) else {
-            return health;
-        };
-        let known = self.inner().worn.get(&drive).copied();
-        let used_percent = match known {
-            Some((read_at, used)) if read_at == health.read_at => used,
-            _ => {
-                // The next report of the drive is the next occasion: a drive that does not answer takes long.
-                let used = match self.engine.used_percent(ssd).await {
-                    Ok(used) => used.unwrap_or(-1),
-                    Err(e) => {
-                        tracing::warn!("the wear of {} is not known: {e}", ssd.ident.text.name);
-                        known.map_or(-1, |(_, used)| used)
-                    }
-                };
-                self.inner().worn.insert(drive, (health.read_at, used));
-                used
-            }
-        };
-        SsdHealth {
-            used_percent,
-            ..health
-        }
-    }
-
     /// The reason why a cache whose devices are both there is not assembled.
     async fn reason(&self, now: &Situation, disk_mounted: bool) -> &'static str {
         match now.attempt {
@@ -342,7 +236,7 @@ impl Service {
             Attempt::PutAway => return Reason::DiskPutAway.word(),
             Attempt::Failed | Attempt::None => {}
         }
-        match self.engine.module_state().await {
+        match self.host.module_state().await {
             ModuleState::NotBuilt => "module-not-built",
             ModuleState::Refused => "module-refused",
             _ if disk_mounted => Reason::DiskInUse.word(),

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! From a plan to a running job.
 
+use super::jobs::shared;
+use super::offers::Named;
 use super::plans::Rights;
-use super::{Inner, MAX_JOBS, Running, Service};
-use crate::action::{Action, Pair};
-use crate::apply::{self, Unwatched};
-use crate::auth::{self, Permission};
-use crate::facts::Ident;
-use crate::iface::bounded::Bounded;
-use crate::iface::job::{JobObject, Progress};
-use crate::inhibit;
-use crate::plan::{self, Plan};
-use crate::state::Intent;
+use super::{Inner, Service};
+use crate::decide::plan::Plan;
+use crate::model::action::{Action, Pair};
+use crate::model::facts::Ident;
+use crate::model::record::Intent;
+use crate::service::apply::{self, Unwatched};
+use crate::service::auth::{self, Permission};
+use crate::service::iface::bounded::Bounded;
+use crate::service::iface::job::{JobObject, Progress};
+use crate::service::inhibit;
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_api::{
-    DeviceText, Failure, FileUser, JobKind, Kind, Mode, ROOT_PATH, SECTOR_BYTES, Step,
-};
+use tandem_api::{DeviceText, Failure, FileUser, JobKind, Kind, Mode, SECTOR_BYTES, Step};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
 
@@ -38,19 +38,15 @@ impl Service {
         let caller = self.caller(header).await?;
         let uid = caller.uid;
         let unknown = || Failure::new(Kind::PlanUnknown);
-        let valid = Duration::from_secs(plan::VALID_SECONDS.into());
-        let (frozen, spec) = {
-            let inner = self.inner();
-            let offer = inner.offers.get(plan_id).filter(|offer| {
-                offer.uid == uid
-                    && offer.at.elapsed() < valid
-                    && offer.plan.kind == kind
-                    && offer.plan.reply.digest == digest
-                    && cache.is_none_or(|uuid| offer.plan.uuid == uuid)
-            });
-            let offer = offer.ok_or_else(unknown)?;
-            (offer.plan.clone(), offer.spec.clone())
+        let named = Named {
+            id: plan_id,
+            digest,
+            kind,
+            cache,
+            uid,
         };
+        let found = self.inner().offers.find(&named);
+        let (frozen, spec) = found.ok_or_else(unknown)?;
         let permission = match kind {
             JobKind::Create if frozen.erases() => Permission::CreateErasing,
             JobKind::Create => Permission::Create,
@@ -64,7 +60,9 @@ impl Service {
             auth::check(&self.connection, header, Permission::WriteBack, disk, ssd).await?;
         }
         // A plan is executed once, even if two calls wait for the same authentication.
-        self.inner().offers.remove(plan_id).ok_or_else(unknown)?;
+        if !self.inner().offers.take(plan_id) {
+            return Err(unknown());
+        }
         self.note_activity();
 
         if let Some(devices) = involved(&frozen.actions) {
@@ -117,7 +115,7 @@ impl Service {
         self: &Arc<Self>,
         devices: &[Ident; 2],
     ) -> Result<(), Failure> {
-        self.inner().free(devices)?;
+        self.inner().jobs.free(devices)?;
         let unfinished = || {
             let intents = self.store.intents();
             intents
@@ -128,7 +126,7 @@ impl Service {
         if !unfinished().is_empty() {
             self.recover().await;
             let busy = || Failure::new(Kind::Busy).device(&devices[0].text);
-            if self.inner().free(devices).is_err() {
+            if self.inner().jobs.free(devices).is_err() {
                 return Err(busy());
             }
             for intent in unfinished() {
@@ -141,32 +139,25 @@ impl Service {
         Ok(())
     }
 
-    /// Reserves the devices without a job, until the result is dropped. `records`: see [`Running`].
+    /// Reserves the devices without a job, until the result is dropped. `records`: see [`super::jobs::Jobs::begin`].
     pub(super) fn reserve(
         &self,
         uuid: &str,
-        devices: [Ident; 2],
+        devices: &[Ident; 2],
         records: bool,
     ) -> Result<Reservation<'_>, Failure> {
         let mut inner = self.inner();
-        inner.free(&devices)?;
-        inner.end_test(&devices);
-        let running = Running {
-            path: DeviceText::none().object,
-            uuid: uuid.to_owned(),
-            devices,
-            records,
-        };
-        self.enter(&mut inner, running);
+        inner.jobs.reserve(uuid, devices, records)?;
+        inner.end_test(devices);
+        self.leave_disk_to_job(uuid, records);
         Ok(Reservation(self, uuid.to_owned()))
     }
 
-    /// Notes that a job or a reservation is under way. If it changes the cache, it takes the disk from its mapping itself.
-    fn enter(&self, inner: &mut Inner, running: Running) {
-        if running.records {
-            self.engine.hold_at_return(&running.uuid, false);
+    /// Work that changes the cache takes the disk from its mapping itself.
+    fn leave_disk_to_job(&self, uuid: &str, changes: bool) {
+        if changes {
+            self.host.hold_at_return(uuid, false);
         }
-        inner.running.push(running);
     }
 
     /// Starts the job of a plan.
@@ -184,7 +175,7 @@ impl Service {
             &actions,
             uid,
             move |this, watcher| async move {
-                apply::run(this.engine(), &this.store, &plan, uid, &*watcher)
+                apply::run(this.host(), &this.store, &plan, uid, &*watcher)
                     .await
                     .map(drop)
             },
@@ -194,7 +185,7 @@ impl Service {
 
     /// Continues a drain that an earlier process of the service began, as a job of the same user.
     async fn resume(self: &Arc<Self>, intent: Intent) -> Result<OwnedObjectPath, Failure> {
-        let bytes = match self.engine.status(&intent.uuid).await {
+        let bytes = match self.host.status(&intent.uuid).await {
             Ok(status) => status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES),
             Err(_) => 0,
         };
@@ -208,7 +199,7 @@ impl Service {
             &actions,
             owner,
             move |this, watcher| async move {
-                apply::recover(this.engine(), &this.store, intent, &*watcher).await
+                apply::recover(this.host(), &this.store, intent, &*watcher).await
             },
         )
         .await
@@ -227,20 +218,9 @@ impl Service {
             .ok_or_else(|| Failure::new(Kind::Internal).detail("plan without devices"))?;
         let (path, tested) = {
             let mut inner = self.inner();
-            if inner.running.len() >= MAX_JOBS {
-                return Err(Failure::new(Kind::TooMany));
-            }
-            inner.free(&devices)?;
-            inner.next_job += 1;
-            let path = OwnedObjectPath::try_from(format!("{ROOT_PATH}/jobs/{}", inner.next_job))
-                .map_err(|e| Failure::new(Kind::Internal).detail(e))?;
-            let running = Running {
-                path: path.clone(),
-                uuid: uuid.clone(),
-                devices: devices.clone(),
-                records: kind != JobKind::Flush,
-            };
-            self.enter(&mut inner, running);
+            let records = kind != JobKind::Flush;
+            let path = inner.jobs.begin(&uuid, &devices, records)?;
+            self.leave_disk_to_job(&uuid, records);
             (path, inner.end_test(&devices))
         };
         if tested {
@@ -258,7 +238,7 @@ impl Service {
         let object = match shown.await {
             Ok(object) => object,
             Err(e) => {
-                self.inner().running.retain(|r| r.path != path);
+                self.inner().jobs.end(&path);
                 return Err(Failure::new(Kind::Internal).detail(e));
             }
         };
@@ -273,7 +253,7 @@ impl Service {
                 Ok(()) => tracing::info!(%kind, uuid, "job done"),
                 Err(failure) => tracing::error!(%kind, uuid, "job failed: {failure}"),
             }
-            this.inner().running.retain(|r| r.path != job);
+            this.inner().jobs.end(&job);
             this.note_activity();
             // The refresh comes before the signal of the end: a client that gets the signal sees the new state of the
             // cache.
@@ -300,11 +280,11 @@ impl Service {
             let Some(intent) = self.store.intents().into_iter().find(|now| *now == found) else {
                 continue;
             };
-            if self.inner().running.iter().any(|r| r.uuid == intent.uuid) {
+            if self.job(&intent.uuid).is_some() {
                 continue;
             }
             if intent.draining().is_some() {
-                let live = self.engine.live_mappings().await.unwrap_or_default();
+                let live = self.host.live_mappings().await.unwrap_or_default();
                 let attached = live.iter().any(|l| l.uuid == intent.uuid && l.attached);
                 if attached && let Err(e) = self.resume(intent).await {
                     tracing::error!("cannot go on with a flush: {e}");
@@ -317,11 +297,11 @@ impl Service {
             });
             // While this runs, no other job may use the devices.
             let Some(Ok(_reserved)) = involved(&intent.actions)
-                .map(|d| self.reserve(&intent.uuid, d, assembles.is_none()))
+                .map(|d| self.reserve(&intent.uuid, &d, assembles.is_none()))
             else {
                 continue;
             };
-            match apply::recover(self.engine(), &self.store, intent, &Unwatched).await {
+            match apply::recover(self.host(), &self.store, intent, &Unwatched).await {
                 Ok(()) => self.mount_left_out(assembles).await,
                 Err(e) => tracing::error!("cannot put an unfinished job right: {e}"),
             }
@@ -333,32 +313,19 @@ impl Service {
     /// Mounts what was left out, if an interrupted assembly has been finished. No caller waits for these mounts.
     async fn mount_left_out(self: &Arc<Self>, pair: Option<Pair>) {
         let Some(pair) = pair else { return };
-        let live = self.engine.live_mappings().await.unwrap_or_default();
+        let live = self.host.live_mappings().await.unwrap_or_default();
         if live.iter().any(|l| l.uuid == pair.uuid && l.attached) {
-            let engine = self.engine.clone();
-            tokio::spawn(async move { engine.mount_left_out(&pair).await });
+            let host = self.host.clone();
+            tokio::spawn(async move { host.mount_left_out(&pair).await });
         }
     }
 }
 
 impl Inner {
-    /// Whether a job or a reservation is under way that updates the record of this cache itself.
-    pub(super) fn records(&self, uuid: &str) -> bool {
-        self.running.iter().any(|r| r.uuid == uuid && r.records)
-    }
-
     /// Ends the speed test that uses one of these devices. Returns whether there was one.
     fn end_test(&self, devices: &[Ident; 2]) -> bool {
         let test = self.test.as_ref();
         test.is_some_and(|test| test.make_way(devices))
-    }
-
-    /// Whether no job uses these devices.
-    pub(super) fn free(&self, devices: &[Ident; 2]) -> Result<(), Failure> {
-        let busy = self.running.iter().find(|r| shared(&r.devices, devices));
-        busy.map_or(Ok(()), |running| {
-            Err(Failure::new(Kind::Busy).device(&running.devices[0].text))
-        })
     }
 }
 
@@ -378,9 +345,7 @@ pub(super) struct Reservation<'a>(&'a Service, String);
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        let none = DeviceText::none().object;
-        let ours = |r: &Running| r.uuid == self.1 && r.path == none;
-        self.0.inner().running.retain(|r| !ours(r));
+        self.0.inner().jobs.end_reservation(&self.1);
     }
 }
 
@@ -400,45 +365,15 @@ fn involved(actions: &[Action]) -> Option<[Ident; 2]> {
     Some([pair.origin.clone(), ssd.clone()])
 }
 
-/// Whether two jobs use the same device. One of the jobs may have an old record, which names a drive in another way:
-/// only the present identity has all names of the drive.
-pub(super) fn shared(a: &[Ident; 2], b: &[Ident; 2]) -> bool {
-    let same = |a: &Ident, b: &Ident| {
-        a.same_hardware(b) || b.same_hardware(a) || a.text.object == b.text.object
-    };
-    a.iter().any(|a| b.iter().any(|b| same(a, b)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Partition;
-
-    #[test]
-    fn a_device_of_an_old_record_is_found_to_be_in_use_whichever_comes_first() {
-        let ident = |object: &str, hardware: &str, names: &[&str]| {
-            let mut ident = crate::plan::tests::device(object, 1 << 30).ident;
-            ident.hardware = hardware.to_owned();
-            ident.names = names.iter().map(|&name| name.to_owned()).collect();
-            ident
-        };
-        let old = [
-            ident("sda", "naa.5/SER_A", &[]),
-            ident("sdb", "naa.6/SER_B", &[]),
-        ];
-        let now = [
-            ident("sdx", "0x5/A", &["0x5", "A", "SER_A", "naa.5"]),
-            ident("sdy", "0x7/C", &["0x7", "C"]),
-        ];
-        let other = [now[1].clone(), now[1].clone()];
-        assert!(shared(&now, &old) && shared(&old, &now));
-        assert!(!shared(&other, &old) && !shared(&old, &other));
-    }
+    use crate::model::action::Partition;
 
     /// Two caches may have partitions of one SSD. Only one job at a time may change its partition table.
     #[test]
     fn a_job_that_changes_a_partition_table_takes_the_whole_ssd() {
-        let device = |object: &str| crate::plan::tests::device(object, 1 << 30).ident;
+        let device = |object: &str| crate::decide::plan::tests::device(object, 1 << 30).ident;
         let pair = |disk: &str, partition: &str| Pair {
             origin: device(disk),
             ssd: device(partition),

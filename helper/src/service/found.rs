@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Caches of which this system has no record, and disks that a person has to confirm.
+//! Caches of which this system has no record.
 
 use super::Service;
-use crate::action::{Action, PARTITION_TYPE, Pair, Partition};
-use crate::auth::{self, Permission};
-use crate::facts::{Carried, Device, Facts, Ident};
-use crate::lifecycle;
-use crate::state::CacheRecord;
+use crate::model::action::{Action, PARTITION_TYPE, Pair, Partition};
+use crate::model::facts::{Carried, Device, Facts, Ident};
+use crate::model::record::CacheRecord;
+use crate::service::auth::{self, Permission};
 use std::sync::Arc;
-use tandem_api::{
-    DeviceText, DirtyLimit, DiskCandidate, DiskMark, Failure, FoundCache, Kind, Mode,
-};
+use tandem_api::{DeviceText, DirtyLimit, Failure, FoundCache, Kind, Mode};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
 
@@ -83,12 +80,7 @@ impl Service {
     fn known_caches(&self) -> Vec<String> {
         let jobs = self.store.intents().into_iter().map(|job| job.uuid);
         let caches = self.store.caches().into_iter().map(|r| r.pair.uuid);
-        let running: Vec<_> = self
-            .inner()
-            .running
-            .iter()
-            .map(|r| r.uuid.clone())
-            .collect();
+        let running = self.inner().jobs.caches();
         jobs.chain(caches).chain(running).collect()
     }
 
@@ -105,14 +97,10 @@ impl Service {
         if before == now {
             return;
         }
-        let signal = async {
-            let manager = self.manager().await?;
-            let object = manager.get().await;
-            object.found_caches_changed(manager.signal_emitter()).await
-        };
-        if let Err(e) = signal.await {
-            tracing::warn!("cannot tell of the caches without a record: {e}");
-        }
+        self.tell("the caches without a record", async |manager, emitter| {
+            manager.found_caches_changed(emitter).await
+        })
+        .await;
     }
 
     /// A cache that is shown, and the answer of polkit.
@@ -193,6 +181,7 @@ impl Service {
         }
         let pair = found.pair(&facts);
         self.inner()
+            .jobs
             .free(&[pair.origin.clone(), pair.ssd.clone()])?;
         let record = CacheRecord {
             may_be_dirty: unwritten,
@@ -224,82 +213,8 @@ impl Service {
         }
         let pair = found.pair(&facts);
         let devices = [pair.ssd.clone(), pair.ssd.clone()];
-        let _reserved = self.reserve(&pair.uuid, devices, true)?;
-        self.engine.apply(&Action::FreeSsd(pair)).await
-    }
-
-    /// The devices that may be the disk of a cache, for the question whether one of them is.
-    pub(super) fn candidates(&self, record: &CacheRecord, facts: &Facts) -> Vec<DiskCandidate> {
-        let candidate = |device: &Device| {
-            let marks = device.ident.marks(&record.pair.origin);
-            let with = |same: bool| marks.iter().filter(move |m| m.1 == same).map(|m| m.0);
-            let used = lifecycle::is_on_record(record, &device.ident).then_some(DiskMark::Used);
-            DiskCandidate {
-                device: device.ident.text.clone(),
-                agreeing: with(true).collect(),
-                differing: with(false).chain(used).collect(),
-            }
-        };
-        let possible = facts.possible(&record.pair.origin);
-        possible.into_iter().map(candidate).collect()
-    }
-
-    /// `Cache.ConfirmDisk`. The record names this disk from now on; the module still compares the disk with its samples.
-    pub(crate) async fn confirm_disk(
-        self: &Arc<Self>,
-        header: &Header<'_>,
-        uuid: &str,
-        disk: &OwnedObjectPath,
-    ) -> Result<(), Failure> {
-        let _call = self.call();
-        let _caller = self.caller(header).await?;
-        let ssd = self.shown_pair(uuid)?.ssd.text;
-        let (shown, _) = self.shown_device(header, disk).await?;
-        let text = &shown.ident.text;
-        let confirm = Permission::ConfirmDisk;
-        auth::check(&self.connection, header, confirm, text, &ssd).await?;
-        let confirmed = {
-            let _alone = self.refreshing.lock().await;
-            self.record_disk(uuid, &shown).await
-        };
-        self.refresh().await;
-        confirmed
-    }
-
-    async fn record_disk(&self, uuid: &str, shown: &Device) -> Result<(), Failure> {
-        let facts = self.facts_in_time().await?;
-        let record = self.record(uuid)?;
-        let refused = |why: &str| {
-            let failure = Failure::new(Kind::WrongState).name(why);
-            Err(failure.device(&shown.ident.text))
-        };
-        if facts.disk(&record.pair).is_some() || record.origin_diverged {
-            return refused("disk-known");
-        }
-        let possible = facts.possible(&record.pair.origin);
-        let same = |device: &&&Device| device.ident.same_device(&shown.ident);
-        let Some(device) = possible.iter().find(same) else {
-            return refused("other-disk");
-        };
-        if lifecycle::is_on_record(&record, &device.ident) {
-            // What is on the SSD belongs to an older state of this disk.
-            return refused("disk-changed");
-        }
-        if device.used_by_others() {
-            return refused("disk-in-use");
-        }
-        let confirmed = |mut now: CacheRecord| {
-            now.pair.origin = Ident {
-                content_uuid: now.pair.origin.content_uuid,
-                ..device.ident.clone()
-            };
-            lifecycle::without_doubt(now)
-        };
-        match self.store.change_cache(uuid, confirmed) {
-            Ok(Some(_)) => Ok(()),
-            Ok(None) => Err(Failure::new(Kind::WrongState).name("removed")),
-            Err(e) => Err(Failure::new(Kind::Internal).detail(format_args!("cannot record: {e}"))),
-        }
+        let _reserved = self.reserve(&pair.uuid, &devices, true)?;
+        self.host.apply(&Action::FreeSsd(pair)).await
     }
 }
 

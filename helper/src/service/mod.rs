@@ -5,53 +5,63 @@
 //! work that its name says. `recovering` is taken before `refreshing`, and `recording` and `module` after both; no code
 //! holds these two at the same time.
 
+pub mod apply;
+pub mod auth;
 mod away;
 mod caches;
+mod confirm;
+pub mod connection;
+mod devices;
+mod disk;
 mod execute;
 mod found;
+pub mod history;
+mod iface;
+mod inhibit;
+mod jobs;
 mod kernels;
+mod module;
 mod names;
+mod offers;
+mod others;
 mod plans;
 pub(crate) mod queue;
 mod reading;
 mod risk;
+pub mod sampler;
 mod speed;
+pub mod speed_test;
 mod steps;
 mod tune;
 mod watches;
 
-use self::kernels::ModuleView;
+use self::jobs::Jobs;
+use self::module::ModuleView;
+use self::offers::Offers;
 use self::queue::{Caller, QueueSlot, Queues};
 use self::reading::Reading;
 use self::speed::{RunningTest, Tests};
 use self::watches::Watches;
-use crate::action::Pair;
-use crate::auth;
-use crate::engine::Engine;
-use crate::facts::{Facts, Ident};
-use crate::iface::bounded::Bounded;
-use crate::iface::manager::ManagerObject;
-use crate::lifecycle::Reason;
-use crate::plan::{Plan, VALID_SECONDS};
-use crate::sampler::Sampler;
-use crate::state::Store;
+use crate::decide::lifecycle::Reason;
+use crate::host::Host;
+use crate::machine::store::Store;
+use crate::model::action::Pair;
+use crate::model::facts::{Facts, Ident};
+use crate::service::iface::bounded::Bounded;
+use crate::service::iface::manager::ManagerObject;
+use crate::service::sampler::Sampler;
 use futures_util::StreamExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tandem_api::{BUS_NAME, Failure, FoundCache, PlanReply, PlanSpec, ROOT_PATH};
+use tandem_api::{BUS_NAME, Failure, FoundCache, JudgedDevice, OtherCache, ROOT_PATH};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use zbus::Connection;
 use zbus::message::Header;
-use zbus::{Connection, OwnedObjectPath};
+use zbus::object_server::{InterfaceRef, SignalEmitter};
 
-/// Plans that one user may have open; a further plan replaces the oldest.
-const MAX_PLANS: usize = 16;
-/// Plans that all users together may have open.
-const MAX_PLANS_OF_ALL: usize = 128;
-/// Jobs at a time.
-const MAX_JOBS: usize = 8;
 /// The service exits after this time without a call, a cache and a watched disk.
 const IDLE: Duration = Duration::from_secs(60);
 /// Least time between two refreshes, so that many events do not cause as many signals.
@@ -59,24 +69,6 @@ const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Time between two attempts to finish or undo an unfinished job; the attempts may themselves cause events.
 const RETRY: Duration = Duration::from_secs(60);
-
-/// A plan that was given out.
-struct OfferedPlan {
-    plan: Plan,
-    /// The request; `None` for a change of a cache that exists.
-    spec: Option<PlanSpec>,
-    uid: u32,
-    at: Instant,
-}
-
-/// A job that runs.
-struct Running {
-    path: OwnedObjectPath,
-    uuid: String,
-    devices: [Ident; 2],
-    /// The job creates or removes the cache or changes the mode, and updates the record of the cache itself.
-    records: bool,
-}
 
 /// A cache that is shown.
 struct Shown {
@@ -87,8 +79,8 @@ struct Shown {
 
 #[derive(Default)]
 struct Inner {
-    offers: BTreeMap<String, OfferedPlan>,
-    running: Vec<Running>,
+    offers: Offers,
+    jobs: Jobs,
     shown: BTreeMap<String, Shown>,
     /// The caches (by UUID) for which an assembly with the present devices has failed.
     attempted: BTreeSet<String>,
@@ -103,13 +95,16 @@ struct Inner {
     grown: BTreeMap<String, u64>,
     /// The wear of drives in percent, by their object paths, with the time at which it was read.
     worn: BTreeMap<String, (u64, i32)>,
-    next_job: u64,
     /// Kernels that may start next and lack the module, as last signalled.
     kernels: Vec<String>,
     /// The module and its key, as last looked at.
     module: ModuleView,
     /// The caches without a record, as last signalled.
     found: Vec<FoundCache>,
+    /// The caches of other systems, as last signalled.
+    others: Vec<OtherCache>,
+    /// The judgement on each device, as last signalled.
+    judged: Vec<JudgedDevice>,
     /// The devices, as the last refresh has found them.
     devices: Arc<Facts>,
     touched: Option<Instant>,
@@ -119,7 +114,7 @@ struct Inner {
 
 /// The service.
 pub struct Service {
-    engine: Arc<dyn Engine>,
+    host: Arc<dyn Host>,
     store: Store,
     connection: Connection,
     inner: Mutex<Inner>,
@@ -137,6 +132,10 @@ pub struct Service {
     /// Calls that are being answered, some of which wait for a person to authenticate.
     calls: AtomicUsize,
     again: Notify,
+    /// A refresh has found the devices.
+    others_again: Notify,
+    /// The first look at the caches of other systems is over.
+    others_looked: Notify,
 }
 
 /// Keeps the service from exiting while a call is answered.
@@ -151,9 +150,9 @@ impl Drop for Call<'_> {
 
 impl Service {
     /// A service that is not started yet.
-    fn new(engine: Arc<dyn Engine>, store: Store, connection: Connection) -> Self {
+    fn new(host: Arc<dyn Host>, store: Store, connection: Connection) -> Self {
         Self {
-            engine,
+            host,
             store,
             connection,
             inner: Mutex::default(),
@@ -167,6 +166,8 @@ impl Service {
             module: tokio::sync::Mutex::default(),
             calls: AtomicUsize::new(0),
             again: Notify::new(),
+            others_again: Notify::new(),
+            others_looked: Notify::new(),
         }
     }
 
@@ -176,11 +177,11 @@ impl Service {
     /// # Errors
     /// If the bus refuses the name or an object.
     pub async fn start(
-        engine: Arc<dyn Engine>,
+        host: Arc<dyn Host>,
         store: Store,
         connection: Connection,
     ) -> zbus::Result<Arc<Self>> {
-        let this = Arc::new(Self::new(engine, store, connection.clone()));
+        let this = Arc::new(Self::new(host, store, connection.clone()));
         this.note_activity();
         let server = connection.object_server();
         let objects = Bounded::new(zbus::fdo::ObjectManager, this.queues.clone());
@@ -191,7 +192,9 @@ impl Service {
         tokio::spawn(this.clone().follow_risk());
         this.recover().await;
         this.load_watches().await;
+        tokio::spawn(this.clone().follow_others());
         let seen = this.refresh().await;
+        this.others_known().await;
         this.look_at_kernels().await;
         this.look_at_module(false).await?;
         connection.request_name(BUS_NAME).await?;
@@ -206,9 +209,28 @@ impl Service {
         self.again.notify_one();
     }
 
-    /// The engine.
-    pub fn engine(&self) -> &dyn Engine {
-        &*self.engine
+    /// Signals a change of a property. `what`: for the log if that fails.
+    pub(super) async fn tell(
+        &self,
+        what: &str,
+        signal: impl AsyncFnOnce(&ManagerObject, &SignalEmitter<'_>) -> zbus::Result<()>,
+    ) {
+        let told = async {
+            let manager = self.manager().await?;
+            signal(&*manager.get().await, manager.signal_emitter()).await
+        };
+        if let Err(e) = told.await {
+            tracing::warn!("cannot tell of {what}: {e}");
+        }
+    }
+
+    pub(super) async fn manager(&self) -> zbus::Result<InterfaceRef<Bounded<ManagerObject>>> {
+        self.connection.object_server().interface(ROOT_PATH).await
+    }
+
+    /// The host.
+    pub fn host(&self) -> &dyn Host {
+        &*self.host
     }
 
     /// The records.
@@ -269,13 +291,8 @@ impl Service {
             let idle = {
                 let inner = self.inner();
                 let quiet = inner.touched.is_none_or(|at| at.elapsed() > IDLE);
-                let valid = Duration::from_secs(VALID_SECONDS.into());
-                let offered = inner
-                    .offers
-                    .values()
-                    .any(|offer| offer.at.elapsed() < valid);
                 let called = self.calls.load(Ordering::SeqCst) > 0;
-                quiet && !offered && !called && inner.running.is_empty()
+                quiet && !inner.offers.any_is_valid() && !called && inner.jobs.is_empty()
             };
             // The records are checked, not the shown caches: those may be out of date.
             let store = &self.store;
@@ -336,92 +353,5 @@ impl Service {
         if let Err(e) = follow.await {
             tracing::error!("cannot follow the names on the bus: {e}");
         }
-    }
-
-    /// Keeps a plan for its user and fills in its id.
-    fn offer(&self, mut plan: Plan, spec: Option<PlanSpec>, uid: u32) -> PlanReply {
-        let mut inner = self.inner();
-        let valid = Duration::from_secs(VALID_SECONDS.into());
-        inner.offers.retain(|_, offer| offer.at.elapsed() < valid);
-        inner.make_room(uid);
-        let id = uuid::Uuid::new_v4().simple().to_string();
-        plan.reply.plan_id.clone_from(&id);
-        let reply = plan.reply.clone();
-        inner.offers.insert(
-            id,
-            OfferedPlan {
-                plan,
-                spec,
-                uid,
-                at: Instant::now(),
-            },
-        );
-        reply
-    }
-}
-
-impl Inner {
-    /// Makes room for a plan of this user. A user with too many plans loses the oldest plan. If all users together have
-    /// too many plans, the user with the most plans loses the oldest: many accounts cannot keep another user from
-    /// planning.
-    fn make_room(&mut self, uid: u32) {
-        let count = |inner: &Self, uid: u32| inner.offers.values().filter(|o| o.uid == uid).count();
-        while count(self, uid) >= MAX_PLANS {
-            self.drop_oldest(uid);
-        }
-        while self.offers.len() >= MAX_PLANS_OF_ALL {
-            let uids = self.offers.values().map(|offer| offer.uid);
-            let most = uids.max_by_key(|uid| count(self, *uid));
-            self.drop_oldest(most.unwrap_or(uid));
-        }
-    }
-
-    fn drop_oldest(&mut self, uid: u32) {
-        let of_user = self.offers.iter().filter(|(_, offer)| offer.uid == uid);
-        let oldest = of_user.min_by_key(|(_, offer)| offer.at);
-        if let Some(id) = oldest.map(|(id, _)| id.clone()) {
-            self.offers.remove(&id);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::action::Pair;
-    use tandem_api::Mode;
-
-    #[test]
-    fn many_users_with_many_plans_keep_no_other_user_from_planning() {
-        let mut inner = Inner::default();
-        let mut offer = |uid: u32, number: usize| {
-            inner.make_room(uid);
-            let plan = crate::plan::flush(&Pair::nowhere(Mode::Writethrough), 0, Vec::new());
-            let offer = OfferedPlan {
-                plan,
-                spec: None,
-                uid,
-                at: Instant::now(),
-            };
-            inner.offers.insert(format!("{uid}-{number}"), offer);
-            let left = |uid| inner.offers.values().filter(|o| o.uid == uid).count();
-            (left(uid), left(1000), inner.offers.len())
-        };
-        for uid in 1000..1008 {
-            for number in 0..MAX_PLANS {
-                offer(uid, number);
-            }
-        }
-        let (own, ..) = offer(1000, MAX_PLANS);
-        assert_eq!(own, MAX_PLANS);
-        // Root, and a user with few plans, are never refused and lose no plan.
-        for number in 0..3 {
-            let (own, _, all) = offer(0, number);
-            assert_eq!((own, all), (number + 1, MAX_PLANS_OF_ALL));
-        }
-        let (own, ..) = offer(2000, 0);
-        assert_eq!(own, 1);
-        let (own, ..) = offer(0, 3);
-        assert_eq!(own, 4);
     }
 }

@@ -2,9 +2,10 @@
 //! How the start of the machine finds a disk that is to have a cache.
 
 use super::Service;
-use crate::auth::{self, Permission};
-use crate::facts::Device;
-use crate::{names, plan};
+use crate::decide::plan;
+use crate::machine::names;
+use crate::model::facts::Device;
+use crate::service::auth::{self, Permission};
 use tandem_api::{DeviceText, Failure, Kind, NameChange};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
@@ -47,14 +48,14 @@ impl Service {
         if !same || changes.is_empty() {
             return Err(Failure::new(Kind::PlanUnknown).device(text));
         }
-        self.engine.change_names(changes).await
+        self.host.change_names(changes).await
     }
 
     async fn needed_names(
         &self,
         disk: &OwnedObjectPath,
     ) -> Result<(Device, Vec<NameChange>), Failure> {
-        let facts = self.engine.facts().await?;
+        let facts = self.host.facts().await?;
         let device = plan::find(&facts, disk)?;
         let needed = names::needed(device, &facts)?;
         Ok((device.clone(), needed))

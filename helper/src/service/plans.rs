@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! From a request to a plan. This code gathers the facts; [`crate::plan`] decides.
+//! From a request to a plan. This code gathers the facts; [`crate::decide::plan`] decides.
 
 use super::Service;
 use super::reading::Question;
-use crate::action::Pair;
-use crate::engine::{LiveMapping, Status};
-use crate::facts::{Device, Facts, Ident};
-use crate::lifecycle::Reason;
-use crate::mounts::users;
-use crate::plan::{self, Plan, RemoveInput, ResizeInput, Unwritten};
-use crate::state::CacheRecord;
+use crate::decide::lifecycle::Reason;
+use crate::decide::plan::{self, Plan, RemoveInput, ResizeInput, Unwritten};
+use crate::machine::mounts::users;
+use crate::model::action::Pair;
+use crate::model::facts::{Device, Facts, Ident};
+use crate::model::live::{LiveMapping, Status};
+use crate::model::other_format::FORMATS;
+use crate::model::record::CacheRecord;
 use tandem_api::{CacheState, Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES, SsdPart};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
@@ -35,7 +36,7 @@ impl Service {
         let uuid = uuid::Uuid::new_v4().simple().to_string();
         // Boxed, so that a call that waits for its turn takes little memory.
         let plan = Box::pin(self.creation(&spec, &uuid, slot.uid(), Rights::None)).await?;
-        Ok(self.offer(plan, Some(spec), slot.uid()))
+        Ok(self.inner().offers.keep(plan, Some(spec), slot.uid()))
     }
 
     /// `Cache.PlanRemove`, or with `discard` `Cache.PlanDiscard`.
@@ -48,7 +49,7 @@ impl Service {
         let _call = self.call();
         let slot = self.queue_slot(header).await?;
         let plan = Box::pin(self.removal(uuid, discard, slot.uid())).await?;
-        Ok(self.offer(plan, None, slot.uid()))
+        Ok(self.inner().offers.keep(plan, None, slot.uid()))
     }
 
     /// `Cache.PlanResize`.
@@ -61,7 +62,7 @@ impl Service {
         let _call = self.call();
         let slot = self.queue_slot(header).await?;
         let plan = Box::pin(self.resizing(uuid, bytes)).await?;
-        Ok(self.offer(plan, None, slot.uid()))
+        Ok(self.inner().offers.keep(plan, None, slot.uid()))
     }
 
     /// `Manager.SsdLayout`.
@@ -72,7 +73,7 @@ impl Service {
     ) -> Result<Vec<SsdPart>, Failure> {
         let _call = self.call();
         let _slot = self.queue_slot(header).await?;
-        let facts = self.engine.facts().await?;
+        let facts = self.host.facts().await?;
         let device = plan::find(&facts, &ssd)?;
         plan::layout(device, &facts, &self.parts(&facts))
     }
@@ -95,12 +96,8 @@ impl Service {
         uid: u32,
         rights: Rights,
     ) -> Result<Plan, Failure> {
-        let mut facts = self.engine.facts().await?;
-        let parts: Vec<_> = self
-            .parts(&facts)
-            .into_iter()
-            .map(|(object, _)| object)
-            .collect();
+        let mut facts = self.host.facts().await?;
+        let parts = self.part_objects(&facts);
         let mut users = Vec::new();
         if plan::needs_ssd_content(spec, &facts, &parts) {
             for object in [spec.ssd.as_str(), spec.origin.as_str()] {
@@ -121,16 +118,51 @@ impl Service {
                 let unknown = device.usage.is_empty() && !device.partitioned;
                 if object == spec.ssd.as_str() && unknown && device.rotates != Some(true) {
                     device.blank = self.read(Question::Blank, rights, device).await?;
+                    if !device.blank {
+                        self.name_content(rights, device).await?;
+                    }
                 }
+            }
+            if spec.partition_bytes == 0 {
+                self.name_partitions(rights, spec, &mut facts).await?;
             }
             if let Some(device) = facts.device(spec.origin.as_str())
                 && !device.mounts.is_empty()
             {
-                users = self.engine.users(device).await;
+                users = self.host.users(device).await;
             }
         }
         let users = users::visible_to(Some(uid), users);
         plan::create(spec, uuid, &facts, &parts, users)
+    }
+
+    /// The same for the partitions of an SSD that is taken as a whole.
+    async fn name_partitions(
+        &self,
+        rights: Rights,
+        spec: &PlanSpec,
+        facts: &mut Facts,
+    ) -> Result<(), Failure> {
+        let is_part = |d: &&mut Device| {
+            d.table.as_deref() == Some(spec.ssd.as_str())
+                && d.usage.is_empty()
+                && d.rotates != Some(true)
+        };
+        for part in facts.devices.iter_mut().filter(is_part) {
+            self.name_content(rights, part).await?;
+        }
+        Ok(())
+    }
+
+    /// Names the cache of another system that is on an SSD without a signature.
+    async fn name_content(&self, rights: Rights, device: &mut Device) -> Result<(), Failure> {
+        for format in FORMATS {
+            if self.read(Question::Carries(format), rights, device).await? {
+                device.ident.text.content = format.word.to_owned();
+                break;
+            }
+        }
+        Ok(())
     }
 
     pub(super) async fn removal(
@@ -140,9 +172,9 @@ impl Service {
         uid: u32,
     ) -> Result<Plan, Failure> {
         let record = self.record(uuid)?;
-        let facts = self.engine.facts().await?;
+        let facts = self.host.facts().await?;
         let live = self
-            .engine
+            .host
             .live_mappings()
             .await?
             .into_iter()
@@ -150,7 +182,7 @@ impl Service {
         let pair = current(&record.pair, &facts);
         let device = mapped(&facts, &pair);
         let users = match device {
-            Some(device) if !device.mounts.is_empty() => self.engine.users(device).await,
+            Some(device) if !device.mounts.is_empty() => self.host.users(device).await,
             _ => Vec::new(),
         };
         let users = users::visible_to(Some(uid), users);
@@ -167,7 +199,7 @@ impl Service {
             users,
             pinned: device.is_some_and(|d| !d.submounts.is_empty() || !d.holders.is_empty()),
             unwritten,
-            pending: record.setup.waits_in(&self.engine.boot_id()),
+            pending: record.setup.waits_in(&self.host.boot_id()),
             in_initramfs: record.in_initramfs,
             discard,
         })
@@ -176,7 +208,7 @@ impl Service {
     /// Plans another size of a cache that works.
     pub(super) async fn resizing(&self, uuid: &str, bytes: u64) -> Result<Plan, Failure> {
         let (record, _) = self.working(uuid).await?;
-        let facts = self.engine.facts().await?;
+        let facts = self.host.facts().await?;
         let device = mapped(&facts, &record.pair);
         let input = ResizeInput {
             pair: &record.pair,
@@ -193,7 +225,7 @@ impl Service {
         let pair = &record.pair;
         let status = match works {
             true => self
-                .engine
+                .host
                 .status(&pair.uuid)
                 .await
                 .ok()
@@ -234,7 +266,15 @@ impl Service {
         }
     }
 
-    /// Object paths of all devices that are part of a cache, with the uuid of that cache.
+    /// Object paths of all devices that are part of a cache.
+    pub(super) fn part_objects(&self, facts: &Facts) -> Vec<String> {
+        self.parts(facts)
+            .into_iter()
+            .map(|(object, _)| object)
+            .collect()
+    }
+
+    /// The same with the uuid of that cache.
     fn parts(&self, facts: &Facts) -> Vec<(String, String)> {
         let mut parts = Vec::new();
         for record in self.store.caches() {

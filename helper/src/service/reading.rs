@@ -3,7 +3,8 @@
 
 use super::Service;
 use super::plans::Rights;
-use crate::facts::Device;
+use crate::model::facts::Device;
+use crate::model::other_format::Format;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub(super) enum Question {
     Claimed,
     /// Whether the read finds only zeroes on the device.
     Blank,
+    /// Whether the device has a cache of this format.
+    Carries(Format),
 }
 
 /// The result of a read; `None` while the read goes on.
@@ -106,11 +109,12 @@ impl Service {
         rights: Rights,
         device: &Device,
     ) -> Result<bool, Failure> {
-        let (engine, copy) = (self.engine.clone(), device.clone());
+        let (host, copy) = (self.host.clone(), device.clone());
         let read = async move {
             match question {
-                Question::Claimed => engine.claimed(&copy).await,
-                Question::Blank => engine.blank(&copy).await,
+                Question::Claimed => host.claimed(&copy).await,
+                Question::Blank => host.blank(&copy).await,
+                Question::Carries(format) => host.carries(&copy, format).await,
             }
         };
         let asked = (question, rights);
@@ -123,7 +127,7 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::device;
+    use crate::decide::plan::tests::device;
     use tokio::sync::oneshot;
 
     #[tokio::test]

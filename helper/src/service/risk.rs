@@ -3,11 +3,11 @@
 //! this must not wait for anything else that the service does.
 
 use super::{REFRESH_INTERVAL, RETRY, Service};
-use crate::action::Pair;
-use crate::dm::message::Message;
-use crate::facts::{Device, Facts, Ident};
-use crate::lifecycle;
-use crate::state::CacheRecord;
+use crate::decide::lifecycle;
+use crate::machine::dm::message::Message;
+use crate::model::action::Pair;
+use crate::model::facts::{Device, Facts, Ident};
+use crate::model::record::CacheRecord;
 use std::sync::Arc;
 use tandem_api::Failure;
 
@@ -21,7 +21,7 @@ impl Service {
             });
             tokio::time::sleep(REFRESH_INTERVAL).await;
             tokio::select! {
-                () = self.engine.changed() => self.again.notify_one(),
+                () = self.host.changed() => self.again.notify_one(),
                 () = tokio::time::sleep(RETRY), if !recorded => {}
             }
         }
@@ -31,7 +31,7 @@ impl Service {
     pub(super) async fn record_risks(&self) -> Result<bool, Failure> {
         let mut recorded = true;
         for live in self
-            .engine
+            .host
             .live_mappings()
             .await?
             .iter()
@@ -46,11 +46,11 @@ impl Service {
     /// False: the record is not up to date.
     async fn record_risk(&self, uuid: &str) -> bool {
         let alone = self.recording.lock().await;
-        let Ok(status) = self.engine.status(uuid).await else {
+        let Ok(status) = self.host.status(uuid).await else {
             return true;
         };
         // A job that creates or removes the cache updates the record itself.
-        if self.inner().records(uuid) {
+        if self.inner().jobs.records(uuid) {
             return true;
         }
         let loss = |record: &CacheRecord| (record.pair.copies_stale, record.pair.lost_generation);
@@ -69,7 +69,7 @@ impl Service {
         };
         drop(alone);
         let lost = loss(&now) != before;
-        if lost && let Err(e) = self.engine.send_message(uuid, Message::LossRecorded).await {
+        if lost && let Err(e) = self.host.send_message(uuid, Message::LossRecorded).await {
             // The module waits for a second at most, and the SSD may be in use again by now.
             tracing::info!("the module was not told of the record: {e}");
         }
@@ -123,8 +123,8 @@ impl Service {
         }
     }
 
-    /// Records the names that the devices of a cache that works have now: see [`crate::facts::disk_of`] and
-    /// [`crate::facts::ssd_of`]. `pair`: the devices under their present names.
+    /// Records the names that the devices of a cache that works have now: see [`crate::model::facts::disk_of`] and
+    /// [`crate::model::facts::ssd_of`]. `pair`: the devices under their present names.
     pub(super) fn record_names(&self, record: &CacheRecord, pair: &Pair) {
         let known = pair.origin.same_hardware(&record.pair.origin)
             && pair.ssd.same_hardware(&record.pair.ssd);
@@ -171,7 +171,7 @@ impl Service {
         if !record.pair.copies_stale && record.pair.lost_generation == 0 {
             return Ok(());
         }
-        let status = match self.engine.status(&pair.uuid).await {
+        let status = match self.host.status(&pair.uuid).await {
             Ok(status) => status,
             Err(e) => {
                 tracing::warn!("the next start will be cold too: {e}");
@@ -189,12 +189,12 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bus;
-    use crate::engine::none::NoEngine;
-    use crate::facts::Mounter;
-    use crate::plan::tests::{device, mount};
-    use crate::state::Store;
+    use crate::decide::plan::tests::{device, mount};
+    use crate::host::none::NoEngine;
+    use crate::machine::store::Store;
+    use crate::model::facts::Mounter;
     use tandem_api::Mode;
+    use tandem_stage::bus;
 
     // promise 32: programs/tandem_helper::service::risk::tests::a_cache_that_was_removed_meanwhile_does_not_come_back_on_record
     #[tokio::test]

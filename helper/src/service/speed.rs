@@ -2,14 +2,15 @@
 //! Speed tests: one at a time on the machine. A job with one of the devices comes first and ends the test.
 
 use super::Service;
-use super::execute::shared;
+use super::jobs::shared;
 use super::plans::mapped;
-use crate::auth::{self, Permission};
-use crate::clock::unix_seconds;
-use crate::facts::Ident;
-use crate::iface::manager::ManagerObject;
-use crate::plan;
-use crate::speed::{self, CacheTarget, Slot, Target};
+use crate::decide::plan;
+use crate::host::reads::Slot;
+use crate::machine::clock::unix_seconds;
+use crate::model::facts::Ident;
+use crate::service::auth::{self, Permission};
+use crate::service::iface::manager::ManagerObject;
+use crate::service::speed_test::{self, CacheTarget, Target};
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::{DeviceText, Failure, Kind, ROOT_PATH, SECTOR_BYTES, SpeedTest};
@@ -90,7 +91,7 @@ impl Service {
         if status.sample.paused() == Some(true) {
             return Err(Failure::new(Kind::WrongState).name("paused"));
         }
-        let (facts, pair) = (self.engine.facts().await?, record.pair);
+        let (facts, pair) = (self.host.facts().await?, record.pair);
         let gone = |text: &DeviceText| Failure::new(Kind::DeviceGone).device(text);
         let origin = facts.same_hardware(&pair.origin);
         let ssd = facts.same_hardware(&pair.ssd);
@@ -134,7 +135,7 @@ impl Service {
         )
         .await?;
         // The answer of the user may have taken minutes.
-        let device = plan::find(&self.engine.facts().await?, disk)?.clone();
+        let device = plan::find(&self.host.facts().await?, disk)?.clone();
         if !device.ident.same_device(&shown.ident) {
             return Err(Failure::new(Kind::DeviceChanged).device(text));
         }
@@ -194,7 +195,7 @@ impl Service {
         let (end, mut ended) = watch::channel(None);
         let _registered = {
             let mut inner = self.inner();
-            inner.free(&devices)?;
+            inner.jobs.free(&devices)?;
             inner.test = Some(RunningTest {
                 uid,
                 sender: sender.unwrap_or_default(),
@@ -207,7 +208,7 @@ impl Service {
         self.uid(header).await?;
         let (seed, _) = uuid::Uuid::new_v4().as_u64_pair();
         let (tell, told) = watch::channel(None);
-        let run = speed::run(self.engine(), &target, seed, slot, move |progress| {
+        let run = speed_test::run(self.host(), &target, seed, slot, move |progress| {
             tell.send_replace(Some(progress));
         });
         let result = tokio::select! {
@@ -224,13 +225,13 @@ impl Service {
 
     /// Emits a signal for each report of the progress, until the reports end. Does not return then, because the test
     /// has its own result.
-    async fn tell_progress(&self, mut told: watch::Receiver<Option<speed::Progress>>) {
+    async fn tell_progress(&self, mut told: watch::Receiver<Option<speed_test::Progress>>) {
         let Ok(emitter) = SignalEmitter::new(&self.connection, ROOT_PATH) else {
             return;
         };
         while told.changed().await.is_ok() {
             let progress = *told.borrow_and_update();
-            if let Some(speed::Progress {
+            if let Some(speed_test::Progress {
                 done,
                 through_cache,
             }) = progress

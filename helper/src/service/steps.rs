@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Carries out what [`crate::lifecycle`] decides about the caches of a running machine.
+//! Carries out what [`crate::decide::lifecycle`] decides about the caches of a running machine.
 
-use super::caches::no_object;
-use super::execute::shared;
 use super::plans::{current, leads_to, mapped};
-use super::{RETRY, Running, Service};
-use crate::action::{Action, Pair};
-use crate::apply::{self, Unwatched};
-use crate::engine::{LiveMapping, Status};
-use crate::facts::{Device, Facts};
-use crate::lifecycle::{
+use super::{RETRY, Service};
+use crate::decide::lifecycle::{
     self, Access, Attempt, Disk, Job, Link, Phase, Reason, Situation, Ssd, Step,
 };
-use crate::plan;
-use crate::state::{CacheRecord, Intent};
+use crate::decide::plan;
+use crate::model::action::{Action, Pair};
+use crate::model::facts::{Device, Facts};
+use crate::model::live::{LiveMapping, Status};
+use crate::model::record::{CacheRecord, Intent};
+use crate::service::apply::{self, Unwatched};
 use std::sync::Arc;
 use tandem_api::{CacheState, Failure, Kind};
 use zbus::OwnedObjectPath;
@@ -34,9 +32,7 @@ pub(super) struct Seen<'a> {
 impl Service {
     /// The job of a cache that runs now.
     pub(super) fn job(&self, uuid: &str) -> Option<OwnedObjectPath> {
-        let inner = self.inner();
-        let running = inner.running.iter().find(|r| r.uuid == uuid);
-        running.map(|r| r.path.clone())
+        self.inner().jobs.of(uuid)
     }
 
     /// The situation of a cache whose devices have their present names in `pair`.
@@ -81,7 +77,7 @@ impl Service {
             ),
             attempt,
             phase: Phase::Running,
-            restarted: !record.setup.waits_in(&self.engine.boot_id()),
+            restarted: !record.setup.waits_in(&self.host.boot_id()),
             left: self.is_left(uuid),
         }
     }
@@ -90,8 +86,8 @@ impl Service {
     /// cache ends that.
     pub(super) fn hold_at_return(&self, uuid: &str) {
         let inner = self.inner();
-        if !inner.records(uuid) {
-            self.engine.hold_at_return(uuid, true);
+        if !inner.jobs.records(uuid) {
+            self.host.hold_at_return(uuid, true);
         }
     }
 
@@ -108,7 +104,7 @@ impl Service {
         for _ in 0..MAX_STEPS {
             let pair = current(&record.pair, seen.facts);
             let status = match seen.live {
-                Some(live) if live.attached => self.engine.status(uuid).await.ok(),
+                Some(live) if live.attached => self.host.status(uuid).await.ok(),
                 _ => None,
             };
             let mut now = self.situation(&record, &pair, seen, status.as_ref());
@@ -125,12 +121,12 @@ impl Service {
             }
             let protected = match lifecycle::next(&record, &now) {
                 Step::Hold => {
-                    let held = self.engine.apply(&Action::Hold(pair)).await;
+                    let held = self.host.apply(&Action::Hold(pair)).await;
                     is_held = held.is_ok();
                     held
                 }
                 Step::UnmapAndHold if now.link == Link::LeadsNowhere => {
-                    let unmapped = self.engine.apply(&Action::Disassemble(pair)).await;
+                    let unmapped = self.host.apply(&Action::Disassemble(pair)).await;
                     return Some((record, is_done(uuid, &unmapped)));
                 }
                 Step::LeavePlain => {
@@ -175,20 +171,14 @@ impl Service {
         {
             let mut inner = self.inner();
             let devices = [pair.origin.clone(), pair.ssd.clone()];
-            if inner.running.iter().any(|r| shared(&r.devices, &devices)) {
+            // While this runs, no job may use the devices.
+            if inner.jobs.reserve(&pair.uuid, &devices, false).is_err() {
                 return;
             }
             match step {
                 Step::PutAway => inner.attempted.remove(&pair.uuid),
                 _ => inner.attempted.insert(pair.uuid.clone()),
             };
-            // While this runs, no job may use the devices.
-            inner.running.push(Running {
-                path: no_object(),
-                uuid: pair.uuid.clone(),
-                devices,
-                records: false,
-            });
         }
         let (this, pair, disk) = (self.clone(), pair.clone(), disk.cloned());
         tokio::spawn(async move {
@@ -215,12 +205,11 @@ impl Service {
                     _ => this.clone().try_again(pair.clone()),
                 }
             }
-            let ours = |r: &Running| r.uuid == pair.uuid && r.path == no_object();
-            this.inner().running.retain(|r| !ours(r));
+            this.inner().jobs.end_reservation(&pair.uuid);
             this.again.notify_one();
             // No caller waits for this task, and its result is on record.
             if step == Step::Assemble && assembled.is_ok() {
-                this.engine.mount_left_out(&pair).await;
+                this.host.mount_left_out(&pair).await;
             }
         });
     }
@@ -235,7 +224,7 @@ impl Service {
         tokio::spawn(async move {
             let facts = loop {
                 tokio::time::sleep(RETRY).await;
-                if let Ok(facts) = self.engine.facts().await {
+                if let Ok(facts) = self.host.facts().await {
                     break facts;
                 }
             };
@@ -252,7 +241,7 @@ impl Service {
         let mounts = disk.map(|d| d.mounts.clone()).unwrap_or_default();
         if let Some(disk) = disk.filter(|d| !d.mounts.is_empty()) {
             plan::mounts_come_back(disk)?;
-            let users = self.engine.users(disk).await;
+            let users = self.host.users(disk).await;
             if !users.is_empty() {
                 return Err(Failure::new(Kind::FilesystemBusy)
                     .device(&disk.ident.text)
@@ -260,20 +249,18 @@ impl Service {
             }
         }
         let plan = plan::assemble(pair, &mounts);
-        apply::run(self.engine(), &self.store, &plan, 0, &Unwatched).await?;
+        apply::run(self.host(), &self.store, &plan, 0, &Unwatched).await?;
         self.assembled(pair).await
     }
 
     /// Puts an SSD that is back into its mapping. After a failure everything is as before, so there is no undo.
     async fn rejoin(&self, pair: &Pair) -> Result<(), Failure> {
-        self.engine.apply(&Action::Assemble(pair.clone())).await?;
+        self.host.apply(&Action::Assemble(pair.clone())).await?;
         self.assembled(pair).await
     }
 
     async fn unmap_and_hold(&self, pair: &Pair) -> Result<(), Failure> {
-        self.engine
-            .apply(&Action::Disassemble(pair.clone()))
-            .await?;
+        self.host.apply(&Action::Disassemble(pair.clone())).await?;
         self.inner().attempted.remove(&pair.uuid);
         Ok(())
     }

@@ -5,12 +5,12 @@
 use super::Service;
 use super::execute::Reservation;
 use super::plans::{current, mapped};
-use crate::action::{Action, Pair};
-use crate::auth::Permission;
-use crate::dm::message::Message;
-use crate::engine::Status;
-use crate::plan;
-use crate::state::CacheRecord;
+use crate::decide::plan;
+use crate::machine::dm::message::Message;
+use crate::model::action::{Action, Pair};
+use crate::model::live::Status;
+use crate::model::record::CacheRecord;
+use crate::service::auth::Permission;
 use std::sync::Arc;
 use tandem_api::{CacheState, DirtyLimit, Failure, Kind, Mode, SECTOR_BYTES};
 use zbus::OwnedObjectPath;
@@ -63,7 +63,7 @@ impl Service {
         }
         self.permitted(header, uuid, Permission::Tune).await?;
         if minutes > 0 {
-            self.engine.drain_at_shutdown().await?;
+            self.host.drain_at_shutdown().await?;
         }
         let set = |now: CacheRecord| CacheRecord {
             shutdown_minutes: minutes,
@@ -90,7 +90,7 @@ impl Service {
         let changed = {
             // A refresh may load the line of the table again, so no refresh may run meanwhile.
             let _alone = self.refreshing.lock().await;
-            let told = self.engine.send_message(uuid, Message::DirtyLimit(limit));
+            let told = self.host.send_message(uuid, Message::DirtyLimit(limit));
             match told.await {
                 Ok(()) => self.record_limit(&record, limit).await,
                 Err(e) => Err(e.name("limit")),
@@ -115,7 +115,7 @@ impl Service {
         let changed = self.set_fields(uuid, set);
         if changed.is_err() {
             let back = Message::DirtyLimit(before.pair.dirty_limit);
-            if let Err(e) = self.engine.send_message(uuid, back).await {
+            if let Err(e) = self.host.send_message(uuid, back).await {
                 tracing::error!(uuid, "the limit of dirty data is not recorded: {e}");
             }
         }
@@ -135,7 +135,7 @@ impl Service {
         let told = {
             let _alone = self.refreshing.lock().await;
             let message = Message::Promotion(!paused);
-            self.engine.send_message(uuid, message).await
+            self.host.send_message(uuid, message).await
         };
         drop(reserved);
         self.refresh().await;
@@ -168,7 +168,7 @@ impl Service {
         let pair = self.record(uuid)?.pair;
         let devices = [pair.origin, pair.ssd];
         self.ensure_no_job(&devices).await?;
-        let reserved = self.reserve(uuid, devices, true)?;
+        let reserved = self.reserve(uuid, &devices, true)?;
         let (record, status) = self.working(uuid).await?;
         Ok((reserved, record, status))
     }
@@ -227,9 +227,9 @@ impl Service {
     /// Has the initial file systems made anew, with the record of today and the modules of today. This takes up to some
     /// minutes, and no caller waits for it: with an old copy the cache starts in the old mode.
     pub(super) fn copy_record(self: &Arc<Self>, record: &CacheRecord) {
-        let (engine, disk) = (self.engine.clone(), record.pair.origin.text.clone());
+        let (host, disk) = (self.host.clone(), record.pair.origin.text.clone());
         tokio::spawn(async move {
-            if let Err(e) = engine.apply(&Action::UpdateInitramfs(disk)).await {
+            if let Err(e) = host.apply(&Action::UpdateInitramfs(disk)).await {
                 tracing::error!("the next start uses the old record or has no module: {e}");
             }
         });
@@ -274,11 +274,11 @@ impl Service {
     /// Leaves write-back, unless a job works on the cache or the cache does not run. For a caller that holds `refreshing`.
     pub(super) async fn end_write_back(&self, pair: &Pair) {
         let (uuid, devices) = (&pair.uuid, [pair.origin.clone(), pair.ssd.clone()]);
-        let live = self.engine.live_mappings().await.unwrap_or_default();
+        let live = self.host.live_mappings().await.unwrap_or_default();
         if !live.iter().any(|l| l.uuid == *uuid && l.attached) {
             return;
         }
-        let Ok(_reserved) = self.reserve(uuid, devices, true) else {
+        let Ok(_reserved) = self.reserve(uuid, &devices, true) else {
             return;
         };
         tracing::warn!(uuid, "write-back ends: something else changes the disk");
@@ -288,7 +288,7 @@ impl Service {
     }
 
     async fn tell_mode(&self, uuid: &str, mode: Mode) -> Result<(), Failure> {
-        let told = self.engine.send_message(uuid, Message::Mode(mode)).await;
+        let told = self.host.send_message(uuid, Message::Mode(mode)).await;
         told.map_err(|e| e.name("mode"))
     }
 
@@ -305,7 +305,7 @@ impl Service {
         self.ensure_no_job(&[pair.origin, pair.ssd]).await?;
         let (record, status) = self.working(uuid).await?;
         let bytes = status.sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
-        let facts = self.engine.facts().await?;
+        let facts = self.host.facts().await?;
         let points = mapped(&facts, &record.pair).map(|d| d.mount_points());
         let plan = plan::flush(&record.pair, bytes, points.unwrap_or_default());
         self.begin(plan, caller.uid).await
@@ -315,21 +315,21 @@ impl Service {
     /// names.
     pub(super) async fn working(&self, uuid: &str) -> Result<(CacheRecord, Status), Failure> {
         let mut record = self.record(uuid)?;
-        let live = self.engine.live_mappings().await?;
+        let live = self.host.live_mappings().await?;
         if !live.iter().any(|l| l.uuid == uuid && l.attached) {
             return Err(Failure::new(Kind::WrongState).name(CacheState::Stopped.as_str()));
         }
-        let status = self.engine.status(uuid).await?;
+        let status = self.host.status(uuid).await?;
         if status.state != CacheState::Active.as_str() {
             return Err(Failure::new(Kind::WrongState).name(&status.state));
         }
-        record.pair = current(&record.pair, &self.engine.facts().await?);
+        record.pair = current(&record.pair, &self.host.facts().await?);
         Ok((record, status))
     }
 
     /// Whether a mode is offered for a cache.
     async fn offered(&self, record: &CacheRecord, mode: Mode) -> Result<(), Failure> {
-        let facts = self.engine.facts().await?;
+        let facts = self.host.facts().await?;
         let pair = &record.pair;
         let gone = |text| Failure::new(Kind::DeviceGone).device(text);
         let origin = facts.same_hardware(&pair.origin);
@@ -349,10 +349,10 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bus;
-    use crate::engine::none::NoEngine;
-    use crate::state::Store;
+    use crate::host::none::NoEngine;
+    use crate::machine::store::Store;
     use std::sync::Mutex;
+    use tandem_stage::bus;
 
     /// Another call sets the name while the module is told of the mode. `taken`: whether the module takes the mode.
     async fn renamed_while(mode: Mode, taken: bool) -> CacheRecord {
@@ -364,7 +364,7 @@ mod tests {
         (record.waits_for_kernel, record.may_be_dirty) = (true, false);
         store.save_cache(&record).unwrap();
         let (meanwhile, uuid) = (store.clone(), record.pair.uuid.clone());
-        let engine = NoEngine::answers(move |_| {
+        let host = NoEngine::answers(move |_| {
             let named = |now| CacheRecord {
                 name: "Photos".to_owned(),
                 shutdown_minutes: 5,
@@ -374,7 +374,7 @@ mod tests {
             let refusal = Failure::new(Kind::StepFailed);
             taken.then_some(()).ok_or(refusal)
         });
-        let service = Service::new(Arc::new(engine), store.clone(), connection.await.unwrap());
+        let service = Service::new(Arc::new(host), store.clone(), connection.await.unwrap());
         let changed = service.change_mode(&record.pair.uuid, mode, false).await;
         assert_eq!(changed.is_ok(), taken);
         store.caches().remove(0)
@@ -388,11 +388,11 @@ mod tests {
         let connection = zbus::connection::Builder::address(address.as_str()).build();
         let told = Arc::new(Mutex::new(Vec::new()));
         let messages = told.clone();
-        let engine = NoEngine::answers(move |message| {
+        let host = NoEngine::answers(move |message| {
             messages.lock().unwrap().push(message);
             Ok(())
         });
-        let service = Service::new(Arc::new(engine), store.clone(), connection.await.unwrap());
+        let service = Service::new(Arc::new(host), store.clone(), connection.await.unwrap());
         // There is no record of this cache any more.
         let before = CacheRecord::new(Pair::nowhere(Mode::Writeback));
         let limit = DirtyLimit {

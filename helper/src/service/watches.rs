@@ -10,12 +10,12 @@ mod kept;
 use self::kept::{Kept, Session, load, new_advisor, save};
 use super::Service;
 use super::caches::no_object;
-use crate::auth::{self, Permission};
-use crate::clock::unix_seconds;
-use crate::facts::{Device, Facts};
-use crate::plan;
-use crate::state::WatchRecord;
-use crate::watch::session::{self, End, lock};
+use crate::decide::plan;
+use crate::host::watch::session::{self, End, lock};
+use crate::machine::clock::unix_seconds;
+use crate::model::facts::{Device, Facts};
+use crate::model::record::WatchRecord;
+use crate::service::auth::{self, Permission};
 use std::sync::{Arc, Mutex};
 use tandem_advisor::Advisor;
 use tandem_api::{DeviceText, DiskWatch, Failure, Kind, WatchState};
@@ -256,7 +256,7 @@ impl Service {
         advisor: &Arc<Mutex<Advisor>>,
         device: &Device,
     ) -> Result<Session, Failure> {
-        let mut source = self.engine.requests(device).await?;
+        let mut source = self.host.requests(device).await?;
         let (end, ended) = oneshot::channel();
         let (store, id, advisor) = (self.store(), id.to_owned(), advisor.clone());
         let name = device.ident.text.name.clone();
@@ -316,7 +316,7 @@ impl Service {
     pub(super) async fn tell_watches(self: Arc<Self>) {
         let mut told = 0;
         loop {
-            tokio::time::sleep(self.engine.sample_period() * TELL_FACTOR).await;
+            tokio::time::sleep(self.host.sample_period() * TELL_FACTOR).await;
             let failed = |kept: &Kept| match &kept.session {
                 Some(session) => session.task.is_finished(),
                 None => kept.state == WatchState::Blind,
@@ -333,13 +333,9 @@ impl Service {
 
     async fn signal_watches(&self) {
         self.watches.forget_views();
-        let signal = async {
-            let manager = self.manager().await?;
-            let object = manager.get().await;
-            object.watches_changed(manager.signal_emitter()).await
-        };
-        if let Err(e) = signal.await {
-            tracing::warn!("cannot tell of the watched disks: {e}");
-        }
+        self.tell("the watched disks", async |manager, emitter| {
+            manager.watches_changed(emitter).await
+        })
+        .await;
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Gives files to a target, one after the other, to see what they reach.
+ * A program that gives files to a target, one after the other, to see what they reach.
  */
 #include <stddef.h>
 #include <stdio.h>

@@ -112,6 +112,27 @@ static void check_known(void)
 	must(p.format == TD_FORMAT_TRACELESS, "NTFS shows each use");
 }
 
+/* Where a synced file is noted: segment 7, block 3. */
+static void check_head(void)
+{
+	struct homes h = { .first = { 0 } };
+	u8 pack[512] = { 0 };
+	struct td_places p;
+
+	make_f2fs(&h, 512);
+	put(h.first + 1024 + 92, 4096, 4, false);
+	p = places_of(&h);
+	put(pack + 40, 7, 4, false);
+	put(pack + 70, 3, 2, false);
+	must(td_places_next(&p, pack) == 4096 + 7 * 512 + 3,
+	     "the log does not go on where the checkpoint says");
+	put(pack + 70, 512, 2, false);
+	must(!td_places_next(&p, pack), "a block behind its segment");
+	put(pack + 70, 3, 2, false);
+	put(pack + 40, QUARTERS, 4, false);
+	must(!td_places_next(&p, pack), "the log goes on beyond the disk");
+}
+
 /* A superblock that is written again is the same file system, or another one. */
 static void check_kept(u64 *state)
 {
@@ -133,10 +154,12 @@ static void check_kept(u64 *state)
 u64 sim_places(u64 seed)
 {
 	u64 state = seed, known = 0;
+	struct td_places p;
 	struct homes h;
 
 	check_known();
 	check_kept(&state);
+	check_head();
 	for (u32 i = 0; i < 2000; i++) {
 		for (u32 at = 0; at < sizeof(h.first); at++) {
 			h.first[at] = (u8)random_number(&state);
@@ -157,7 +180,10 @@ u64 sim_places(u64 seed)
 		default:
 			make_btrfs(&h, 1);
 		}
-		known += td_places_known(&(struct td_places){ .format = places_of(&h).format });
+		p = places_of(&h);
+		must(p.format != TD_FORMAT_F2FS || td_places_next(&p, h.btrfs) < QUARTERS,
+		     "the log goes on beyond the disk");
+		known += td_places_known(&p);
 	}
 	must(known > 500, "hardly any file system is known");
 	return known;

@@ -2,6 +2,8 @@
 //! Single cases: a few requests, and each I/O completed in an order that is written down here.
 
 mod promotion;
+mod streams;
+mod watched;
 
 use crate::engine::{Core, Geometry, Mode, RETIRED_LIFE, Region, State};
 use crate::queue::{Io, Kind, Side};
@@ -13,7 +15,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 13] = [
+pub const CASES: [(&str, Play); 21] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -65,6 +67,38 @@ pub const CASES: [(&str, Play); 13] = [
     (
         "while promotion is off a write of dirty data and more goes to the disk",
         promotion::writes_a_mixture,
+    ),
+    (
+        "a long write in order goes to the disk alone, and what was cached of it is forgotten",
+        streams::goes_past,
+    ),
+    (
+        "where a long write in order meets dirty data it goes to the SSD",
+        streams::spares_dirty_data,
+    ),
+    (
+        "a long write in order waits for dirty data that comes when it has been decided on",
+        streams::waits_for_dirty_data,
+    ),
+    (
+        "what is written in order with flushes between is no long write",
+        streams::is_no_journal,
+    ),
+    (
+        "a long write in order finds the marks of the next regions set",
+        streams::finds_marks_set,
+    ),
+    (
+        "the note of a place says what the disk has, also after a write that failed there",
+        watched::failed_write,
+    ),
+    (
+        "a place is not learned from a failed cleaning that the disk may still lose",
+        watched::failed_cleaning,
+    ),
+    (
+        "a flush waits for a mark that is being cleared",
+        cleared_mark,
     ),
 ];
 
@@ -127,6 +161,7 @@ fn world_of(
         },
         disk_block: 1,
         mode,
+        stream: u32::MAX,
         flaw: None,
     };
     let mut world = World::new(core, &machine, Trace::default());
@@ -164,6 +199,19 @@ fn marks_under_way(world: &World) -> bool {
         .any(|io| io.side == Side::Ssd && io.kind.changes() && inside(io.first))
 }
 
+/// A flush comes, and a block that clears marks is on its way then.
+fn begin_clearing(world: &mut World) -> Result<(), Fault> {
+    ask(world, Verb::Flush, 0, 0)?;
+    while !marks_under_way(world) {
+        ensure!(
+            world.waiting(Verb::Flush) > 0,
+            "a flush on a quiet device clears no mark"
+        );
+        complete_all(world)?;
+    }
+    Ok(())
+}
+
 /// Promise 33. The flush clears the mark of the write before it; from then on there is always a later write that waits for
 /// the mark of its own region.
 fn later_writes(core: &Core) -> Result<(), Fault> {
@@ -173,14 +221,7 @@ fn later_writes(core: &Core) -> Result<(), Fault> {
     let mut world = world(core, Mode::WriteThrough, LATER + 1)?;
     ask(&mut world, WRITE, 0, 8)?;
     world.finish()?;
-    ask(&mut world, Verb::Flush, 0, 0)?;
-    while !marks_under_way(&world) {
-        ensure!(
-            world.waiting(Verb::Flush) > 0,
-            "a flush on a quiet device clears no mark"
-        );
-        complete_all(&mut world)?;
-    }
+    begin_clearing(&mut world)?;
     let mut later = 0;
     while world.waiting(Verb::Flush) > 0 && later < LATER {
         later += 1;
@@ -190,6 +231,23 @@ fn later_writes(core: &Core) -> Result<(), Fault> {
     ensure!(
         later <= ENOUGH,
         "a flush waited for {later} of {LATER} writes that came later"
+    );
+    world.finish()?;
+    world.settle()
+}
+
+/// Promise 13. The first flush clears the last mark. A cut would leave that mark, though nothing is in flight after the
+/// second flush.
+fn cleared_mark(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteThrough, 1)?;
+    ask(&mut world, WRITE, 0, 8)?;
+    world.finish()?;
+    begin_clearing(&mut world)?;
+    ask(&mut world, Verb::Flush, 0, 0)?;
+    let waiting = world.waiting(Verb::Flush);
+    ensure!(
+        waiting == 2,
+        "a flush was answered while the block that clears the last mark is on its way"
     );
     world.finish()?;
     world.settle()

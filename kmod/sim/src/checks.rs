@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 
 use crate::engine::{Core, Geometry, text};
 
-/// Remembers a state of the explorer; true if it was met before.
+/// A function that remembers a state of the explorer; true if it was met before.
 type Met = unsafe extern "C" fn(context: *mut c_void, state: u64) -> bool;
 
 /// `struct sim_full`

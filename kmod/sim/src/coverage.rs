@@ -21,7 +21,7 @@ const FILES: [&str; 7] = [
 
 /// What this program does with a core that counts.
 const RUNS: [&[&str]; 2] = [
-    &["crash", "--cuts", "20000", "--threads", "1", "--brief"],
+    &["crash", "--cuts", "40000", "--threads", "1", "--brief"],
     &["random", "--seeds", "6", "--requests", "20000", "--brief"],
 ];
 

@@ -11,6 +11,7 @@ use self::author::{Author, any_machine};
 use crate::engine::{Core, LoadError};
 use crate::flaw::Flaw;
 use crate::play::{Act, Choice, Script};
+use crate::streams::WriteStream;
 use crate::trace::Trace;
 use crate::world::{Fault, Machine, World};
 
@@ -69,6 +70,12 @@ impl Coverage {
         note("at the journal's end", block + 8 > facts.ring_blocks);
         note("with a full journal", facts.used + 8 > facts.ring_blocks);
         note("bypassed or stranded", facts.state != 0);
+        let streaming = world.streaming() > 0;
+        note("in a stream of writes", streaming);
+        note(
+            "in a stream of writes beside dirty data",
+            streaming && facts.dirty > 0,
+        );
     }
 
     fn collect(&mut self, core: &Core, world: &World) {
@@ -96,16 +103,19 @@ pub fn run(
     keep: bool,
 ) -> Result<Coverage, Box<Failure>> {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let machine = Machine {
+    let mut machine = Machine {
         flaw,
         ..any_machine(&mut rng)
     };
+    let sectors = machine.geometry.origin_sectors;
+    let stream = WriteStream::new(seed, sectors, machine.disk_block);
+    machine.stream = stream.threshold();
     let mut script = Script {
         machine,
         choices: Vec::new(),
     };
     let mut world = World::new(core, &machine, Trace::default());
-    let mut author = Author::new(rng, &machine);
+    let mut author = Author::new(rng, &machine, stream);
     let mut coverage = Coverage::default();
     let mut done = 0;
     let mut plan: Vec<Act> = author.new_life();

@@ -152,6 +152,7 @@ fn machine(mode: Mode, run_shift: u32) -> Machine {
         },
         disk_block: 1,
         mode,
+        stream: u32::MAX,
         flaw: None,
     }
 }

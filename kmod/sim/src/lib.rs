@@ -18,6 +18,7 @@ pub mod random;
 pub mod replay;
 pub mod sanitize;
 pub mod stamp;
+pub mod streams;
 pub mod trace;
 pub mod workload;
 pub mod world;

@@ -109,7 +109,7 @@ enum Command {
         /// For each target.
         #[arg(long, default_value_t = 30)]
         seconds: u64,
-        /// Only this one.
+        /// Fuzz this target alone.
         #[arg(long, value_parser = fuzz::TARGETS)]
         target: Option<String>,
     },

@@ -12,31 +12,31 @@ pub enum Error {
     /// A file could not be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A program was not found or could not be started.
     #[error("cannot start {program}: {source}")]
     Start {
-        /// Which.
+        /// The program.
         program: String,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A tool refused to make something.
     #[error("{program} failed: {output}")]
     Tool {
-        /// Which.
+        /// The program.
         program: String,
-        /// What it said.
+        /// What the program said.
         output: String,
     },
     /// What was made ended badly.
     #[error("{program} failed: {status}")]
     Failed {
-        /// Which.
+        /// The program.
         program: String,
         /// How.
         status: String,

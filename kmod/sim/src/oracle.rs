@@ -50,9 +50,9 @@ pub enum Violation {
     Lost {
         /// Where, in 512 bytes.
         sector: u64,
-        /// What it holds.
+        /// What the sector holds.
         stamp: Stamp,
-        /// What it may hold.
+        /// What the sector may hold.
         allowed: String,
     },
     /// No order of the requests explains the values that they saw.

@@ -63,7 +63,7 @@ impl Choice {
         }
     }
 
-    /// Does it.
+    /// Has the world do what was chosen.
     ///
     /// # Errors
     /// Something was wrong with core.

@@ -84,13 +84,14 @@ pub enum Side {
 pub enum Kind {
     /// Fills the buffer from the disk.
     Read,
-    /// Stores the buffer, or what the ledger gave.
+    /// A write of the buffer, or what the ledger gave.
     Write,
-    /// Gives the sectors a new content that no request chose. The number is that of the user's request.
+    /// A discard, which gives the sectors a new content that no request chose. The number is that of the user's
+    /// request.
     Discard(u32),
-    /// Stores zeroes; their stamps carry the number of the user's request.
+    /// A write of zeroes; their stamps carry the number of the user's request.
     Zeroes(u32),
-    /// Makes durable what was completed before.
+    /// A flush, which makes durable what was completed before.
     Flush,
 }
 
@@ -133,7 +134,7 @@ pub struct Pending {
     pub flushed: bool,
     /// When it was submitted.
     pub start: Time,
-    /// Its number as a writer.
+    /// Number of the request as a writer.
     pub writer: u64,
     /// The request hardly ever goes on: the first flag until all sectors are moved, the second from then on.
     lazy: (bool, bool),
@@ -231,15 +232,24 @@ impl Queue {
             turns.push(Turn::Preflush(pending));
             pending.flushed = true;
         }
-        let count = pending.io.count;
-        if count > 0 {
-            turns.push(Turn::Move(pending, count));
-            pending.moved = count;
+        turns.extend(Self::end(pending, pending.io.count, false));
+        turns
+    }
+
+    /// Ends the `at`th request under way with an error, after its first `moved` sectors: all that the caller has to carry
+    /// out.
+    pub fn fail(&mut self, at: usize, moved: u64) -> Vec<Turn> {
+        Self::end(self.pending.remove(at), moved, true)
+    }
+
+    /// The request ends after its first `moved` sectors.
+    fn end(mut pending: Pending, moved: u64, failed: bool) -> Vec<Turn> {
+        let mut turns = Vec::new();
+        if moved > 0 {
+            turns.push(Turn::Move(pending, moved));
+            pending.moved = moved;
         }
-        turns.push(Turn::Complete {
-            pending,
-            failed: false,
-        });
+        turns.push(Turn::Complete { pending, failed });
         turns
     }
 

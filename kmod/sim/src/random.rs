@@ -7,6 +7,7 @@ use crate::crash::Failure;
 use crate::disk::Luck;
 use crate::engine::{Core, Geometry, Mode, Region};
 use crate::play::{Act, Choice, Script};
+use crate::streams::WriteStream;
 use crate::trace::Trace;
 use crate::workload::{Workload, pick};
 use crate::world::{Cut, Machine, World};
@@ -44,6 +45,7 @@ struct Run {
     rng: fastrand::Rng,
     /// Says when promotion is off.
     pauses: fastrand::Rng,
+    stream: WriteStream,
     script: Script,
     keep: bool,
     writeback: bool,
@@ -81,10 +83,12 @@ pub fn run(core: &Core, seed: u64, requests: u64, keep: bool) -> Result<Summary,
     let sectors = rng.u64(1..=most);
     let geometry = any_geometry(core, sectors, &mut rng);
     let writeback = geometry.block_sectors == 1;
+    let stream = WriteStream::new(seed, sectors, 1);
     let machine = Machine {
         geometry,
         disk_block: 1,
         mode: any_mode(&mut rng, writeback),
+        stream: stream.threshold(),
         flaw: None,
     };
     let mut workload = Workload::new(sectors);
@@ -97,6 +101,7 @@ pub fn run(core: &Core, seed: u64, requests: u64, keep: bool) -> Result<Summary,
         world,
         rng,
         pauses: fastrand::Rng::with_seed(!seed),
+        stream,
         script,
         keep,
         writeback,
@@ -165,6 +170,7 @@ fn any_geometry(core: &Core, sectors: u64, rng: &mut fastrand::Rng) -> Geometry 
 fn round(run: &mut Run, workload: &mut Workload, count: u64) -> Step {
     let rng = &mut run.rng;
     workload.next_phase(rng);
+    run.stream.turn();
     let mut depth = *pick(rng, &[1, 2, 4, 8, 32, 128]);
     let groups = run.world.engine.layout().groups;
     let end = run.summary.requests + count;
@@ -221,7 +227,8 @@ fn round(run: &mut Run, workload: &mut Workload, count: u64) -> Step {
     let mut died = false;
     while run.summary.requests < end {
         if run.world.under_way() < depth && run.rng.u8(..4) == 0 {
-            let request = workload.next(&mut run.rng);
+            let request = run.stream.draw();
+            let request = request.unwrap_or_else(|| workload.next(&mut run.rng));
             run.act(Act::Submit(request))?;
             run.summary.requests += 1;
             if !died && run.summary.requests > dies_at {

@@ -97,6 +97,10 @@ struct Sub {
     disk_read: bool,
     /// This part goes to the disk, or has gone there.
     to_disk: bool,
+    /// This part goes on a stream of writes.
+    stream: bool,
+    /// Core has this part without private memory, for the SSD alone.
+    lent: bool,
     /// When core was last asked to begin this part.
     begun: Time,
     answered: bool,
@@ -162,6 +166,8 @@ pub struct Machine {
     pub disk_block: u64,
     /// The mode at the start.
     pub mode: Mode,
+    /// So many frames that are written in a row are a stream, in write-back four times as many; `u32::MAX`: nothing is.
+    pub stream: u32,
     /// The bug that this world has, if any.
     pub flaw: Option<Flaw>,
 }
@@ -187,6 +193,8 @@ pub struct World {
     bytes: Bytes,
     mode: Mode,
     mode_changed: Time,
+    /// [`Machine::stream`]
+    stream: u32,
     flaw: Option<Flaw>,
     limit: u64,
     /// When the limit became 0, since when nothing may become dirty.
@@ -263,6 +271,7 @@ impl World {
             geometry,
             disk_block,
             mode,
+            stream,
             flaw,
         } = *machine;
         let sectors = geometry.origin_sectors;
@@ -280,6 +289,7 @@ impl World {
             bytes: Bytes::default(),
             mode,
             mode_changed: 0,
+            stream,
             flaw,
             limit: u64::MAX,
             flushing: None,
@@ -313,6 +323,7 @@ impl World {
             failed_requests: 0,
             counter_names: core.counter_names(),
         };
+        world.engine.set_stream(stream);
         world.format(geometry);
         world.read_durable();
         world.start_up();
@@ -332,6 +343,11 @@ impl World {
     /// Requests that are not answered yet.
     pub fn under_way(&self) -> usize {
         self.ops.len()
+    }
+
+    /// Parts of a stream of writes that go to the disk alone.
+    pub fn streaming(&self) -> usize {
+        self.subs.values().filter(|sub| sub.stream).count()
     }
 
     /// Requests that were answered with an error.
@@ -367,6 +383,12 @@ impl World {
         self.last = "promotion";
         self.closed = (!on).then(|| (self.frames(), self.failures()));
         self.engine.set_promotion(on);
+    }
+
+    /// So many frames that are written in a row are a stream; in write-back four times as many.
+    pub fn set_stream(&mut self, frames: u32) {
+        self.stream = frames;
+        self.engine.set_stream(frames);
     }
 
     /// Errors of both devices in this life.

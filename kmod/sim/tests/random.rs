@@ -12,7 +12,7 @@ const SEEDS: u64 = 120;
 const REQUESTS: u64 = 20_000;
 
 /// What must have happened in so many requests, or they exercise too little.
-const HAPPENS: [&str; 29] = [
+const HAPPENS: [&str; 30] = [
     "write_back",
     "drained",
     "sweeps",
@@ -29,6 +29,7 @@ const HAPPENS: [&str; 29] = [
     "read_bypassed_failed",
     "write_hit",
     "write_missed",
+    "write_bypassed_sequential",
     "write_bypassed_memory",
     "write_bypassed_failed",
     "write_bypassed_discard",

@@ -53,6 +53,11 @@ static void engine_set_promotion(struct tdu_engine *s, bool on)
 	env_store(&s->e.promotes, on);
 }
 
+static void engine_set_stream(struct tdu_engine *s, u32 frames)
+{
+	s->e.stream_written = frames;
+}
+
 static void engine_facts(struct tdu_engine *s, struct tdu_facts *f)
 {
 	const struct td_ledger *l = &s->e.ledger;
@@ -141,9 +146,19 @@ static void disk_read_ends(struct tdu_engine *s)
 	td_disk_read_ends(&s->e);
 }
 
+static bool write_streams(struct tdu_engine *s, u64 sector, u32 count)
+{
+	return td_write_streams(&s->e, sector, count);
+}
+
 static bool write_wants_copy(struct tdu_engine *s, u64 sector, u32 count)
 {
 	return td_write_wants_copy(&s->e, sector, count);
+}
+
+static bool write_may_lend(struct tdu_engine *s, u64 sector, u32 count)
+{
+	return td_write_may_lend(&s->e, sector, count);
 }
 
 static bool write_in_place(struct tdu_engine *s, u64 sector, u32 count,
@@ -174,7 +189,8 @@ static void engine_pass(struct tdu_engine *s, u32 kind, u32 count, u32 why)
 }
 
 static struct tdu_request *request_new(u64 id, u32 kind, u64 sector, u32 count,
-				       u32 parts, bool no_memory, bool fua)
+				       u32 parts, bool no_memory, bool stream,
+				       bool lent, bool fua)
 {
 	struct tdu_request *q = tdu_must_have(malloc(sizeof(*q)));
 
@@ -184,6 +200,8 @@ static struct tdu_request *request_new(u64 id, u32 kind, u64 sector, u32 count,
 		q->parts = tdu_must_have(malloc(parts * sizeof(*q->parts)));
 	td_req_init(&q->r, (enum td_kind)kind, sector, count, q->parts, parts);
 	q->r.no_memory = no_memory;
+	q->r.stream = stream;
+	q->r.lent = lent;
 	q->r.fua = fua;
 	return q;
 }
@@ -415,6 +433,7 @@ static const struct tdu_api api = {
 	.set_mode = engine_set_mode,
 	.set_limit = engine_set_limit,
 	.set_promotion = engine_set_promotion,
+	.set_stream = engine_set_stream,
 	.facts = engine_facts,
 	.digest = tdu_digest,
 	.counter = engine_counter,
@@ -424,7 +443,9 @@ static const struct tdu_api api = {
 	.group_of = engine_group_of,
 	.read_look = read_look,
 	.disk_read_ends = disk_read_ends,
+	.write_streams = write_streams,
 	.write_wants_copy = write_wants_copy,
+	.write_may_lend = write_may_lend,
 	.write_in_place = write_in_place,
 	.write_home = write_home,
 	.write_home_done = write_home_done,

@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	17
+#define TDU_API_VERSION	18
 
 struct tdu_engine;
 
@@ -75,6 +75,8 @@ struct tdu_api {
 	void (*set_mode)(struct tdu_engine *engine, u32 mode);
 	void (*set_limit)(struct tdu_engine *engine, u64 quarters);
 	void (*set_promotion)(struct tdu_engine *engine, bool on);
+	/* So many frames written in a row are a stream; in write-back four times as many. */
+	void (*set_stream)(struct tdu_engine *engine, u32 frames);
 	void (*facts)(struct tdu_engine *engine, struct tdu_facts *facts);
 	/* A hash of core's memory but counters and policy: equal states have equal hashes. */
 	u64 (*digest)(struct tdu_engine *engine);
@@ -87,8 +89,10 @@ struct tdu_api {
 	u32 (*read_look)(struct tdu_engine *engine, u64 sector, u32 count,
 			 struct td_look *look);
 	void (*disk_read_ends)(struct tdu_engine *engine);
+	bool (*write_streams)(struct tdu_engine *engine, u64 sector, u32 count);
 	bool (*write_wants_copy)(struct tdu_engine *engine, u64 sector,
 				 u32 count);
+	bool (*write_may_lend)(struct tdu_engine *engine, u64 sector, u32 count);
 	bool (*write_in_place)(struct tdu_engine *engine, u64 sector, u32 count,
 			       u32 *slot);
 	bool (*write_home)(struct tdu_engine *engine, u64 sector, u32 count,
@@ -99,11 +103,12 @@ struct tdu_api {
 	void (*pass)(struct tdu_engine *engine, u32 kind, u32 count, u32 why);
 	/*
 	 * @parts 0: without private memory, unless it is a read; @no_memory:
-	 * there should have been some.
+	 * there should have been some; @stream: write_streams(); @lent:
+	 * write_may_lend().
 	 */
 	struct tdu_request *(*request_new)(u64 id, u32 kind, u64 sector,
 					   u32 count, u32 parts, bool no_memory,
-					   bool fua);
+					   bool stream, bool lent, bool fua);
 	void (*request_free)(struct tdu_request *request);
 	void (*request_span)(const struct tdu_request *request, u64 *sector,
 			     u32 *count);

@@ -26,6 +26,10 @@ pub struct NewRequest {
     pub parts: u32,
     /// Private memory was wanted, but there is none.
     pub no_memory: bool,
+    /// [`Engine::streams`] said so.
+    pub stream: bool,
+    /// [`Engine::may_lend`] said so; with one part, and no private memory.
+    pub lent: bool,
     pub fua: bool,
 }
 
@@ -97,6 +101,11 @@ impl Engine {
     /// Says whether frames that have no slot may get one.
     pub fn set_promotion(&mut self, on: bool) {
         unsafe { (self.core.api.set_promotion)(self.raw, on) }
+    }
+
+    /// So many frames that are written in a row are a stream; in write-back four times as many.
+    pub fn set_stream(&mut self, frames: u32) {
+        unsafe { (self.core.api.set_stream)(self.raw, frames) }
     }
 
     /// The ledger's state.
@@ -174,9 +183,19 @@ impl Engine {
         unsafe { (self.core.api.disk_read_ends)(self.raw) }
     }
 
+    /// A write goes on a long stream, so it goes to the disk alone.
+    pub fn streams(&mut self, sector: u64, count: u64) -> bool {
+        unsafe { (self.core.api.write_streams)(self.raw, sector, count as u32) }
+    }
+
     /// A write should bring private memory.
     pub fn wants_copy(&mut self, sector: u64, count: u64) -> bool {
         unsafe { (self.core.api.write_wants_copy)(self.raw, sector, count as u32) }
+    }
+
+    /// Whether this write may go to the SSD alone with the user's own memory.
+    pub fn may_lend(&self, sector: u64, count: u64) -> bool {
+        unsafe { (self.core.api.write_may_lend)(self.raw, sector, count as u32) }
     }
 
     /// The slot that a whole write may go to without a copy, though a copy was wanted. The slot is pinned.
@@ -224,6 +243,8 @@ impl Engine {
             count,
             parts,
             no_memory,
+            stream,
+            lent,
             fua,
         } = new;
         Request(unsafe {
@@ -234,6 +255,8 @@ impl Engine {
                 count as u32,
                 parts,
                 no_memory,
+                stream,
+                lent,
                 fua,
             )
         })
@@ -244,7 +267,7 @@ impl Engine {
         unsafe { (self.core.api.request_free)(request.0) }
     }
 
-    /// What it reads from or writes to the disk: first sector and count.
+    /// What a request reads from or writes to the disk: first sector and count.
     pub fn disk_span(&self, request: &Request) -> (u64, u64) {
         let (mut sector, mut count) = (0, 0);
         unsafe { (self.core.api.request_span)(request.0, &mut sector, &mut count) };
@@ -286,7 +309,7 @@ impl Engine {
         self.waking(|_, raw, list| Actions(unsafe { enter(raw, request.0, list) }))
     }
 
-    /// Its disk I/O ended.
+    /// The disk I/O of a request ended.
     pub fn disk_done(&mut self, request: &Request, ok: bool) -> (Actions, Waking) {
         self.done(self.core.api.disk_done, request, ok)
     }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 /// `TDU_API_VERSION`
 #[cfg(feature = "load")]
-pub const API_VERSION: u32 = 17;
+pub const API_VERSION: u32 = 18;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -262,7 +262,7 @@ pub struct RawLoad {
 pub type ReadQuarter =
     unsafe extern "C" fn(context: *mut c_void, sector: u64, bytes: *mut u8) -> bool;
 
-/// Hands a request to core.
+/// A function of core that takes a request.
 pub type Enter = unsafe extern "C" fn(*mut RawEngine, *mut RawRequest, *mut List) -> u32;
 
 /// A completion told to core.
@@ -285,6 +285,7 @@ pub struct Api {
     pub set_mode: unsafe extern "C" fn(*mut RawEngine, u32),
     pub set_limit: unsafe extern "C" fn(*mut RawEngine, u64),
     pub set_promotion: unsafe extern "C" fn(*mut RawEngine, bool),
+    pub set_stream: unsafe extern "C" fn(*mut RawEngine, u32),
     pub facts: unsafe extern "C" fn(*mut RawEngine, *mut Facts),
     pub digest: unsafe extern "C" fn(*mut RawEngine) -> u64,
     pub counter: unsafe extern "C" fn(*mut RawEngine, u32) -> u64,
@@ -294,13 +295,16 @@ pub struct Api {
     pub group_of: unsafe extern "C" fn(*mut RawEngine, u64) -> u32,
     pub read_look: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut Look) -> u32,
     pub disk_read_ends: unsafe extern "C" fn(*mut RawEngine),
+    pub write_streams: unsafe extern "C" fn(*mut RawEngine, u64, u32) -> bool,
     pub write_wants_copy: unsafe extern "C" fn(*mut RawEngine, u64, u32) -> bool,
+    pub write_may_lend: unsafe extern "C" fn(*mut RawEngine, u64, u32) -> bool,
     pub write_in_place: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u32) -> bool,
     pub write_home: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u32) -> bool,
     pub write_home_done: unsafe extern "C" fn(*mut RawEngine, bool),
     pub span_of: unsafe extern "C" fn(*mut RawEngine, u32, u64, u32, *mut Span),
     pub pass: unsafe extern "C" fn(*mut RawEngine, u32, u32, u32),
-    pub request_new: unsafe extern "C" fn(u64, u32, u64, u32, u32, bool, bool) -> *mut RawRequest,
+    pub request_new:
+        unsafe extern "C" fn(u64, u32, u64, u32, u32, bool, bool, bool, bool) -> *mut RawRequest,
     pub request_free: unsafe extern "C" fn(*mut RawRequest),
     pub request_span: unsafe extern "C" fn(*const RawRequest, *mut u64, *mut u32),
     pub request_failed: unsafe extern "C" fn(*const RawRequest) -> bool,

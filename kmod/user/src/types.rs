@@ -16,6 +16,7 @@ impl Actions {
     pub const FETCH: u32 = 0x40;
     pub const START: u32 = 0x80;
     pub const SUM: u32 = 0x100;
+    pub const COPY: u32 = 0x200;
 
     pub fn has(self, action: u32) -> bool {
         self.0 & action != 0

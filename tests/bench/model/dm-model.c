@@ -281,7 +281,7 @@ static void disk_takes(struct model *m, struct model_io *io)
 		u64 read = m->ahead_at + transfer_ns(end - m->ahead);
 
 		m->ahead = end;
-		/* It goes on, but not more than a track before its time. */
+		/* The head goes on, but not more than a track before its time. */
 		m->ahead_at = max(read, io->arrived - REVOLUTION_NS);
 		m->head = end;
 		m->free_at = max(m->free_at, read);

@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail};
 use futures_util::future::try_join;
 use zbus::{Connection, connection};
 
-use crate::node::{Node, Place, Seen, State, Within};
 use crate::search::Search;
 use crate::tree::{Item, Tree};
 use crate::window;
+use tandem_stage::node::{Node, Place, Seen, State, Within};
 
 /// Longest time until something appears on the screen, under emulation on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(300);
@@ -26,9 +26,9 @@ pub const KEY_RETURN: i32 = 0xff0d;
 pub const KEY_TAB: i32 = 0xff09;
 /// Moves the focus within a list.
 pub const KEY_DOWN: i32 = 0xff54;
-/// Goes to the last entry of a menu that was just opened.
+/// Moves the focus to the last entry of a menu that was just opened.
 pub const KEY_UP: i32 = 0xff52;
-/// Presses or chooses the widget with the focus.
+/// The key that presses or chooses the widget with the focus.
 pub const KEY_SPACE: i32 = 0x20;
 /// Most places of one page that the keyboard can go to.
 const STRIDES: usize = 60;

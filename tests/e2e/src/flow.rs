@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use crate::desktop::{Desktop, LIMIT, Part};
-use crate::node::State;
 use crate::wizard::{chosen, confirmation, must_choose, needs_backup, tick};
+use tandem_stage::node::State;
 
 /// Longest run of a job that moves no data.
 pub const JOB_LIMIT: Duration = Duration::from_secs(600);
@@ -57,7 +57,7 @@ pub struct Remove {
 /// A question for the password.
 #[derive(clap::Args)]
 pub struct Authenticate {
-    /// What it says, or its beginning and `*`.
+    /// What the question says, or its beginning and `*`.
     message: String,
     /// What the person types.
     password: String,

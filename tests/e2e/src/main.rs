@@ -8,7 +8,6 @@
 mod desktop;
 mod flow;
 mod keyboard;
-mod node;
 mod search;
 mod tray;
 mod tree;
@@ -33,26 +32,26 @@ enum Command {
     Tree,
     /// Press what has this name.
     Press {
-        /// Its name on the screen.
+        /// Name of the widget on the screen.
         name: String,
     },
     /// Wait until what has this name is on the screen.
     Wait {
-        /// Its name, or a part of it between `*`.
+        /// Name of the widget, or a part of the name between `*`.
         name: String,
     },
     /// Go to a row with the keyboard and press Return there.
     Enter {
         /// Name of the first row of its list.
         first: String,
-        /// Its name on the screen.
+        /// Name of the row on the screen.
         row: String,
     },
     /// Take the choice above the present one, in a list of choices that is open.
     Above,
     /// Choose what has this name.
     Choose {
-        /// Its name on the screen.
+        /// Name of the widget on the screen.
         name: String,
     },
     /// Type the password where it is asked for.

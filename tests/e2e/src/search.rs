@@ -5,7 +5,7 @@ use anyhow::Result;
 use futures_util::future::try_join;
 use zbus::Connection;
 
-use crate::node::{Node, Seen, Within};
+use tandem_stage::node::{Node, Seen, Within};
 
 /// A search through one window at a time.
 pub struct Search<'a> {

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 use zbus::{Connection, OwnedVariant};
 
 use crate::desktop::{Desktop, KEY_RETURN, KEY_UP, LIMIT, Part};
-use crate::node::Place;
 use crate::window;
+use tandem_stage::node::Place;
 
 /// A menu on the bus: its revision, and an entry with its number, its properties and its own entries.
 type Layout = (u32, (i32, HashMap<String, OwnedVariant>, Vec<OwnedVariant>));

@@ -11,7 +11,7 @@ use futures_util::{StreamExt, stream};
 use zbus::Connection;
 use zbus::OwnedObjectPath;
 
-use crate::node::{Node, Within};
+use tandem_stage::node::{Node, Within};
 
 /// Calls that are under way at the same time: the program and the bus answer them together, and none waits for another.
 const TOGETHER: usize = 32;
@@ -39,9 +39,9 @@ pub struct Item {
     pub node: Node,
     /// The object that contains this one.
     pub parent: OwnedObjectPath,
-    /// Its name as a screen reader says it.
+    /// Name of the object as a screen reader says it.
     pub name: String,
-    /// Its state bits.
+    /// State bits of the object.
     pub states: u64,
     /// Depth below the program's windows, which have 0.
     pub depth: usize,
@@ -123,7 +123,7 @@ impl Tree {
                 node: Node { bus, path },
                 parent,
                 name,
-                states: crate::node::bits(&states),
+                states: tandem_stage::node::bits(&states),
                 depth: 0,
                 window: String::new(),
                 index,

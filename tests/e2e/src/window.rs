@@ -10,7 +10,7 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-use crate::node::Place;
+use tandem_stage::node::Place;
 
 /// The middle of a place in the window of this name, on the screen; `None` while there is no such window.
 pub fn on_screen(window: &str, place: Place) -> Result<Option<(i32, i32)>> {

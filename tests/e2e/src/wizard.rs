@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 
 use crate::desktop::{CHOICES, Desktop, KEY_SPACE, KEY_TAB, LIMIT, Part};
 use crate::flow::Create;
-use crate::node::{Seen, State};
+use tandem_stage::node::{Seen, State};
 
 /// Waits until the wizard has chosen this device, or shows the list to choose it from. `kind`: what the row that says so
 /// is for. Returns whether it has to be chosen.

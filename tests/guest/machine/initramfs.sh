@@ -12,7 +12,7 @@ END
 # The guest's disks need nothing of these, which take most of the time.
 chmod -x /usr/share/initramfs-tools/hooks/lvm2 /usr/share/initramfs-tools/hooks/mdadm \
 	/usr/share/initramfs-tools/hooks/thin-provisioning-tools
-printf '%s\n' virtio_pci virtio_scsi sd_mod ext4 crc32c_generic >>/etc/initramfs-tools/modules
+printf '%s\n' ahci virtio_pci virtio_scsi sd_mod ext4 crc32c_generic >>/etc/initramfs-tools/modules
 echo CONFIG_RD_GZIP=y >"/boot/config-$release"
 # The tool updates what belongs to a kernel in /boot; this machine gets its kernel from outside.
 touch "/boot/vmlinuz-$release"

@@ -19,7 +19,7 @@ use tandem_harness::cx::{Cx, say};
 use tandem_harness::{deps, hash, run};
 
 /// What the packages are built from.
-pub const SOURCES: [&str; 11] = [
+pub const SOURCES: [&str; 12] = [
     ".cargo",
     "Cargo.lock",
     "Cargo.toml",
@@ -31,6 +31,7 @@ pub const SOURCES: [&str; 11] = [
     "meson.build",
     "meson_options.txt",
     "po",
+    "words",
 ];
 /// Parts of the source that cargo's workspace names besides.
 const WORKSPACE: &str = "tests";

@@ -133,11 +133,64 @@ pub fn swap(scratch: &Path) -> Result<Disk> {
     Ok(disk)
 }
 
+/// An empty hard disk or SSD.
+pub fn empty(
+    scratch: &Path,
+    serial: &'static str,
+    wwn: u64,
+    mib: u64,
+    is_ssd: bool,
+) -> Result<Disk> {
+    let file = scratch.join(serial);
+    File::create(&file)?.set_len(mib * MIB)?;
+    Ok(Disk {
+        file,
+        vendor: if is_ssd { "Swift" } else { "Seagull" },
+        product: if is_ssd { "Dart 80" } else { "Barge 64" },
+        serial,
+        wwn,
+        rotation_rate: if is_ssd { 1 } else { 7200 },
+        read_only: false,
+    })
+}
+
+/// Serial number of the disk that [`tools`] makes.
+pub const TOOLS_SERIAL: &str = "TOOLS001";
+
+/// A disk with a tar file of these files of `dir`.
+pub fn tools<'a>(dir: &Path, files: impl IntoIterator<Item = &'a str>) -> Result<Disk> {
+    let file = dir.join("tools.tar");
+    let mut pack = run::cmd("tar", ["--create", "--file"]);
+    pack.arg(&file).arg("--directory").arg(dir);
+    run::output(pack.args(files))?;
+    Ok(Disk {
+        file,
+        vendor: "Tandem",
+        product: "Tools",
+        serial: TOOLS_SERIAL,
+        wwn: 0x5000_0000_0000_00ab,
+        rotation_rate: 1,
+        read_only: true,
+    })
+}
+
 /// UUID of the partition that [`system`] makes.
 pub const SYSTEM_PART: &str = "5ec0de0d-0002-4000-8000-7a0de5a10001";
 
 /// A hard disk with one partition that holds a copy of this root file system, and an empty SSD.
 pub fn system(scratch: &Scratch, root: &Path) -> Result<Pair> {
+    system_with(scratch, root, &[])
+}
+
+/// As [`system`]. Behind the partition of the system, the disk has one for GRUB's own code, as a start by BIOS needs, and
+/// one of 256 MiB for /boot, without a file system.
+pub fn system_by_bios(scratch: &Scratch, root: &Path) -> Result<Pair> {
+    let grub = "type=21686148-6449-6E6F-744E-656564454649, name=\"grub\"";
+    let boot = "type=linux, name=\"boot\"";
+    system_with(scratch, root, &[(1, grub), (256, boot)])
+}
+
+fn system_with(scratch: &Scratch, root: &Path, behind: &[(u64, &str)]) -> Result<Pair> {
     let origin = Disk {
         file: scratch.path().join("system.raw"),
         vendor: "Seagull",
@@ -158,11 +211,8 @@ pub fn system(scratch: &Scratch, root: &Path) -> Result<Pair> {
     };
     File::create(&ssd.file)?.set_len(4 * SSD_MIB * MIB)?;
     let mib = fs::metadata(root)?.len() / MIB;
-    with_partition(
-        &origin.file,
-        mib,
-        &format!("name=\"system\", uuid={SYSTEM_PART}"),
-    )?;
+    let name = format!("name=\"system\", uuid={SYSTEM_PART}");
+    with_partitions(&origin.file, mib, &name, behind)?;
     let mut copy = run::cmd(
         "dd",
         ["bs=1M", "seek=1", "conv=notrunc,sparse", "status=none"],
@@ -203,7 +253,7 @@ pub fn change_in_block(disk: &Disk, path: &str, old: &str, new: &str) -> Result<
 /// A GPT with one Linux partition from 1 MiB on, which holds `tree` as ext4.
 fn partitioned(file: &Path, tree: &Path, mib: u64) -> Result<()> {
     let name = "name=\"archive\", uuid=5EC0DE0D-0001-4000-8000-7A0DE5A10001";
-    with_partition(file, mib - 2, name)?;
+    with_partitions(file, mib - 2, name, &[])?;
     let size = format!("{}k", (mib - 2) * 1024);
     let mut mke2fs = run::cmd(
         "/sbin/mke2fs",
@@ -217,9 +267,11 @@ fn partitioned(file: &Path, tree: &Path, mib: u64) -> Result<()> {
     run::output(mke2fs.arg(tree).arg(file).arg(size)).map(drop)
 }
 
-/// A GPT with one Linux partition of `mib` MiB from 1 MiB on. `name`: its name and UUID as sfdisk reads them.
-fn with_partition(file: &Path, mib: u64, name: &str) -> Result<()> {
-    File::create(file)?.set_len((mib + 2) * MIB)?;
+/// A GPT with a Linux partition of `mib` MiB from 1 MiB on, and others `behind` that partition, each with its size in MiB.
+/// `name`: name and UUID of the first, as sfdisk reads them.
+fn with_partitions(file: &Path, mib: u64, name: &str, behind: &[(u64, &str)]) -> Result<()> {
+    let others: u64 = behind.iter().map(|(mib, _)| mib).sum();
+    File::create(file)?.set_len((mib + others + 2) * MIB)?;
     let mut sfdisk = run::cmd("/sbin/sfdisk", ["--quiet", "--label", "gpt"])
         .arg(file)
         .stdin(std::process::Stdio::piped())
@@ -227,7 +279,10 @@ fn with_partition(file: &Path, mib: u64, name: &str) -> Result<()> {
         .spawn()
         .context("cannot start sfdisk")?;
     let sectors = mib * MIB / 512;
-    let table = format!("start=2048, size={sectors}, type=linux, {name}\n");
+    let mut table = format!("start=2048, size={sectors}, type=linux, {name}\n");
+    for (mib, words) in behind {
+        table += &format!("size={}, {words}\n", mib * MIB / 512);
+    }
     sfdisk
         .stdin
         .take()

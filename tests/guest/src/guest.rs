@@ -20,7 +20,7 @@ pub const MOUNT_POINT: &str = "/home/anna/Archive";
 pub struct Sectors {
     /// Read from the disk.
     pub read: u64,
-    /// Written to the disk.
+    /// Sectors written to the disk.
     pub written: u64,
 }
 

@@ -70,7 +70,7 @@ pub fn get(cx: &Cx, kernel: &Kernel, initramfs: &str) -> Result<Image> {
         hash::file(&sources.join("init"))?,
         format!("2 {USER} {PASSWORD} {ROOT_MIB} {LEFT_OUT:?}"),
     ]);
-    let dir = cx.cached("image", &key, |dir| {
+    let dir = cx.recent("image", &key, 2, |dir| {
         assemble(kernel, &sources, &userland.join("debian.tar"), dir)
     })?;
     Ok(Image {
@@ -96,7 +96,7 @@ pub(crate) fn packages(list: &Path) -> Result<String> {
 /// Debian 12 with the guest's packages, as a tar file.
 fn userland(cx: &Cx, packages: &str) -> Result<PathBuf> {
     let (archive, security) = apt::mirrors()?;
-    cx.cached("userland", &hash::key([packages]), |dir| {
+    cx.newest("userland", &hash::key([packages]), |dir| {
         say("making a Debian 12 userland for the virtual machine (about two minutes, once)");
         let start = Instant::now();
         let mut command = run::cmd("mmdebstrap", ["--variant=minbase", "--quiet", "--skip=output/dev"]);

@@ -27,8 +27,8 @@ const PACKAGES: [&str; 6] = [
 const OFFERED: &str = "dkms mokutil openssl";
 /// Size of the root file system in MiB; the file is sparse.
 const SIZE: u32 = 3 << 10;
-/// Puts the local directory into the tree, and has apt use nothing else. The machine starts from an initrd of its own, so
-/// that no package has to make one, which takes minutes under emulation.
+/// Script that puts the local directory into the tree, and has apt use nothing else. The machine starts from an initrd
+/// of its own, so that no package has to make one, which takes minutes under emulation.
 const OFFER: &str = r#"
 	(cd srv/packages && dpkg-scanpackages --multiversion . 2>/dev/null >Packages)
 	rm -rf etc/apt/sources.list.d/*; echo "deb [trusted=yes] file:/srv/packages ./" >etc/apt/sources.list

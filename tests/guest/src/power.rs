@@ -138,7 +138,7 @@ impl Snapshot {
     }
 }
 
-/// Keeps snapshots that are spread evenly, without knowing how much comes.
+/// The recorder keeps snapshots that are spread evenly, without knowing how much comes.
 struct Recorder {
     kept: Vec<Snapshot>,
     /// Half of the most snapshots that are kept at a time.
@@ -179,7 +179,7 @@ impl Recorder {
 impl Drop for Supply {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts connections.
+        // Wake the thread that accepts connections.
         let _ = UnixStream::connect(&self.socket);
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::guest_kernel::Kernel;
 use crate::vm::{Disk, Parts, Vm};
@@ -29,11 +29,15 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("tandem-tray", "usr/bin"),
     ("tandemctl", "usr/bin"),
     ("tandem-helper", "usr/libexec"),
-    ("tandem-probe", "usr/libexec"),
-    ("tandem-assemble", "usr/libexec"),
     ("tandem-e2e", "usr/local/bin"),
     ("tandem-kill", "usr/local/bin"),
     ("tandem-same", "usr/local/bin"),
+];
+
+/// Programs of the start, which are also in the initial file system. A build of their own leaves the bus out of them.
+const OF_THE_START: &[(&str, &str)] = &[
+    ("tandem-probe", "usr/libexec"),
+    ("tandem-assemble", "usr/libexec"),
 ];
 
 /// The project, built and packed as a tar file which the guest unpacks over its root.
@@ -52,18 +56,28 @@ pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
     let kernel = &parts.kernel;
     let start = Instant::now();
     say("building the app, the service and the module");
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo
-        .current_dir(&cx.root)
-        .args(["build", "--profile", PROFILE]);
-    for (program, _) in PROGRAMS {
-        cargo.args(["--bin", program]);
+    let all: Vec<_> = PROGRAMS
+        .iter()
+        .flat_map(|(name, _)| ["--bin", name])
+        .collect();
+    for programs in [&all[..], &["--package", "tandem-assemble"]] {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo
+            .current_dir(&cx.root)
+            .args(["build", "--profile", PROFILE])
+            .args(programs);
+        run::show(&mut cargo)?;
     }
-    run::show(&mut cargo)?;
+    for (program, _) in OF_THE_START {
+        let file = cx.target.join(PROFILE).join(program);
+        let crates = of_the_bus(&fs::read(&file)?);
+        ensure!(crates.is_empty(), "{program} holds code of {crates:?}");
+    }
     let module = module(cx, kernel)?;
     let lists = module_lists(cx, parts, &module)?;
     let programs: Vec<_> = PROGRAMS
         .iter()
+        .chain(OF_THE_START)
         .map(|(name, place)| (cx.target.join(PROFILE).join(name), *place))
         .collect();
 
@@ -104,6 +118,21 @@ pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
     }
     say(format!("built in {} s", start.elapsed().as_secs()));
     Ok(Stage { tar, key })
+}
+
+/// The crates of the bus and of the asynchronous runtime whose code a program holds: the compiler leaves the names of
+/// their sources in it, where the code may panic.
+fn of_the_bus(program: &[u8]) -> Vec<&'static str> {
+    let crates = ["zbus", "zruntime", "tokio", "mio"];
+    let text = String::from_utf8_lossy(program);
+    let is_in = |name: &&str| {
+        let version = |rest: &str| {
+            let numbers = |c: char| c == '-' || c == '.' || c.is_ascii_digit();
+            rest.trim_start_matches(numbers).starts_with("/src/")
+        };
+        text.split(&format!("/{name}")).skip(1).any(version)
+    };
+    crates.into_iter().filter(is_in).collect()
 }
 
 fn pack(dir: &Path, tar: &Path) -> Result<()> {
@@ -241,4 +270,23 @@ pub fn install(vm: &mut Vm, stage: &Stage) -> Result<()> {
         start.elapsed().as_secs_f32()
     ));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_of_the_bus_is_seen_by_the_names_of_its_sources() {
+        let program = |text: &str| of_the_bus(&[&[0x7f, 0xff, 0], text.as_bytes(), &[0]].concat());
+        assert_eq!(program("/a/tokio-1.54.1/src/sync/notify.rs"), ["tokio"]);
+        assert_eq!(program("/vendor/zbus/src/fdo/mod.rs"), ["zbus"]);
+        assert_eq!(
+            program("/a/zbus-6.2.1/src/x.rs/a/mio-1.2/src/y.rs"),
+            ["zbus", "mio"]
+        );
+        assert!(
+            program("/a/serde-1.0/src/lib.rs zbus tokio-1.54.1 /tokio-util/src/x.rs").is_empty()
+        );
+    }
 }

@@ -18,10 +18,12 @@ use crate::qemu::Qemu;
 use crate::qmp::Qmp;
 use tandem_harness::cx::{Cx, say};
 
+mod boot;
 mod disk;
 mod efi;
 mod start;
 
+pub use boot::{Boot, WORDS};
 pub use disk::{BOX_SERIAL, Disk, Port};
 pub use efi::Efi;
 
@@ -113,7 +115,7 @@ pub enum Screen {
 /// A running machine. Dropping this value ends the machine.
 pub struct Vm {
     child: Child,
-    /// Starts QEMU again; not if the machine goes on from saved memory.
+    /// The command that starts QEMU again; not if the machine goes on from saved memory.
     command: Option<Command>,
     /// QEMU's commands that have plugged disks in and out, with their arguments.
     plugged: Vec<(&'static str, Value)>,
@@ -152,18 +154,6 @@ impl Vm {
             supply,
         };
         Self::launch(cx, parts, &origin, Screen::Hidden, fixed)
-    }
-
-    /// Powers on a machine that starts as a person's computer does: from a disk with a partition table, which is to be
-    /// plugged in right after this call, by an initial file system that the machine made itself.
-    pub fn power_on_by(cx: &Cx, parts: &Parts, dir: &Path, boot: &Boot) -> Result<Self> {
-        let origin = Origin {
-            dir,
-            memory: Memory::Fresh,
-            boot: Some(boot),
-            supply: None,
-        };
-        Self::launch(cx, parts, &origin, Screen::Hidden, &[])
     }
 
     /// What the machine has written to its serial console.
@@ -296,22 +286,7 @@ impl Vm {
             Screen::Hidden => ["-display", "none"],
             Screen::Window => ["-display", "gtk,zoom-to-fit=off"],
         });
-        let initrd = origin.boot.map_or(&parts.image.initrd, |boot| &boot.initrd);
-        command
-            .arg("-kernel")
-            .arg(
-                parts
-                    .efi
-                    .as_ref()
-                    .map_or(&parts.kernel.vmlinux, |efi| &efi.kernel),
-            )
-            .arg("-initrd")
-            .arg(initrd);
-        let words = "console=ttyS0 quiet mitigations=off audit=0 systemd.show_status=no panic=1 sysrq_always_enabled";
-        let root = origin.boot.map_or("", |boot| &boot.root);
-        command
-            .arg("-append")
-            .arg(format!("{words} {} {root}", parts.append));
+        command.args(boot::arguments(parts, origin.boot));
         if origin.memory.is_saved() {
             command.args(["-incoming", "defer"]);
         }
@@ -435,18 +410,10 @@ impl Drop for Vm {
     }
 }
 
-/// How a machine finds its root file system.
-pub struct Boot {
-    /// The initial file system.
-    pub initrd: PathBuf,
-    /// What the kernel's command line says of the root file system, such as `root=LABEL=guest ro`.
-    pub root: String,
-}
-
 /// Where a machine's memory and root disk come from.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin<'a> {
-    /// Holds the root disk, and the memory where that is a file.
+    /// The directory that holds the root disk, and the memory where that is a file.
     pub dir: &'a Path,
     /// Instead of the image's own initial file system and the root disk in `dir`.
     pub boot: Option<&'a Boot>,
@@ -479,7 +446,7 @@ impl Memory {
     }
 }
 
-/// Kills QEMU when the start of the machine fails.
+/// A guard that kills QEMU when the start of the machine fails.
 struct Guard(Option<Child>, PathBuf);
 
 impl Drop for Guard {

@@ -138,7 +138,7 @@ pub fn installed_root(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
 
 /// The state after the boot, made if the cache lacks it.
 fn booted(cx: &Cx, parts: &Parts) -> Result<PathBuf> {
-    cx.cached("state", &key(parts), |dir| {
+    cx.recent("state", &key(parts), 2, |dir| {
         say(format!(
             "booting the virtual machine once to save it with its desktop running ({})",
             parts.accelerator()

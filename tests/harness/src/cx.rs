@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 
@@ -65,6 +66,7 @@ impl Cx {
             return Ok(done);
         }
         fs::create_dir_all(&parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        remove_unfinished(&parent)?;
         // Another process may be making the directory now; two kernel builds at once would take twice as long.
         let lock = File::create(parent.join(format!("{key}.lock")))?;
         lock.lock().with_context(|| format!("cannot lock {key}"))?;
@@ -72,9 +74,6 @@ impl Cx {
             return Ok(done);
         }
         let partial = parent.join(format!("{key}.partial-{}", std::process::id()));
-        if partial.exists() {
-            fs::remove_dir_all(&partial)?;
-        }
         fs::create_dir_all(&partial)
             .with_context(|| format!("cannot make {}", partial.display()))?;
         let made = make(&partial);
@@ -95,18 +94,62 @@ impl Cx {
         key: &str,
         make: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<PathBuf> {
-        self.cached(kind, key, |dir| {
+        self.recent(kind, key, 0, make)
+    }
+
+    /// As [`Self::newest`], for a kind with a directory for each of a few kernels: the `others` directories that were
+    /// used last stay.
+    pub fn recent(
+        &self,
+        kind: &str,
+        key: &str,
+        others: usize,
+        make: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<PathBuf> {
+        let parent = self.cache.join(kind);
+        let done = self.cached(kind, key, |dir| {
             make(dir)?;
-            for entry in fs::read_dir(self.cache.join(kind))? {
-                let path = entry?.path();
-                let made = path.is_dir() && !path.to_string_lossy().contains(".partial-");
-                if made {
-                    fs::remove_dir_all(&path)?;
-                }
+            for old in made(&parent)?.into_iter().skip(others) {
+                fs::remove_dir_all(&old)?;
             }
             Ok(())
-        })
+        })?;
+        // The time of this file tells the last use.
+        File::create(parent.join(format!("{key}.lock")))?.set_modified(SystemTime::now())?;
+        Ok(done)
     }
+}
+
+/// The complete directories of a kind, the directory that was used last first.
+fn made(parent: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(parent)? {
+        let path = entry?.path();
+        let name = path.to_string_lossy();
+        if path.is_dir() && !name.contains(".partial-") {
+            let used = fs::metadata(format!("{name}.lock")).and_then(|lock| lock.modified());
+            found.push((used.unwrap_or(SystemTime::UNIX_EPOCH), path));
+        }
+    }
+    found.sort_unstable_by(|one, other| other.cmp(one));
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+/// Removes what processes left that were stopped while they made a directory. A process that still makes its
+/// directory holds the lock.
+fn remove_unfinished(parent: &Path) -> Result<()> {
+    for entry in fs::read_dir(parent)? {
+        let path = entry?.path();
+        let name = path.to_string_lossy();
+        let Some((done, _)) = name.split_once(".partial-") else {
+            continue;
+        };
+        let lock = File::create(format!("{done}.lock"))?;
+        if lock.try_lock().is_ok() {
+            fs::remove_dir_all(&path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Tells the person the current step.
@@ -117,4 +160,58 @@ pub fn say(text: impl AsRef<str>) {
 /// Tells the person something that may need action.
 pub fn notice(text: impl AsRef<str>) {
     println!("  ! {}", text.as_ref());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use anyhow::bail;
+
+    use super::*;
+
+    #[test]
+    fn the_directories_used_last_stay_and_what_a_stopped_process_left_goes() -> Result<()> {
+        let root = std::env::temp_dir().join(format!("tandem-cache-{}", std::process::id()));
+        let cx = Cx {
+            root: root.clone(),
+            target: root.clone(),
+            cache: root.clone(),
+        };
+        let kind = root.join("state");
+        fs::create_dir_all(kind.join("lost.partial-1"))?;
+        for (age, key) in [(30, "one"), (20, "two"), (10, "three")] {
+            cx.cached("state", key, |_| Ok(()))?;
+            let lock = File::create(kind.join(format!("{key}.lock")))?;
+            lock.set_modified(SystemTime::now() - Duration::from_secs(age))?;
+        }
+        cx.recent("state", "one", 2, |_| bail!("one is made"))?;
+        assert!(!kind.join("lost.partial-1").exists());
+
+        // A process that still makes its directory.
+        fs::create_dir(kind.join("being-made.partial-2"))?;
+        let lock = kind.join("being-made.lock");
+        let mut maker = Command::new("flock")
+            .arg(&lock)
+            .args(["sh", "-c", "echo; cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        maker
+            .stdout
+            .as_mut()
+            .context("no output")?
+            .read_exact(&mut [0])?;
+        cx.recent("state", "four", 2, |_| Ok(()))?;
+        assert!(kind.join("being-made.partial-2").exists());
+        let stay = ["one", "three", "four"].map(|key| kind.join(key).exists());
+        assert_eq!((stay, kind.join("two").exists()), ([true; 3], false));
+
+        drop(maker.stdin.take());
+        maker.wait()?;
+        fs::remove_dir_all(&root)?;
+        Ok(())
+    }
 }

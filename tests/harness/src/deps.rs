@@ -55,6 +55,7 @@ const NEEDED: &[(Need, &str, &[&str])] = &[
             "libudev-dev",
             "libmount-dev",
             "libclang-dev",
+            "gettext",
         ],
     ),
     (

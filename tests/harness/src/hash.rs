@@ -2,7 +2,7 @@
 //! Content hashes, which name the files in the cache.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -12,7 +12,16 @@ use sha2::{Digest, Sha256};
 pub fn file(path: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
     let mut input = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    io::copy(&mut input, &mut hasher).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let read = input
+            .read(&mut buffer)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        if read == 0 {
+            break;
+        }
+        hasher.update(&buffer[..read]);
+    }
     Ok(hex(&hasher.finalize()))
 }
 

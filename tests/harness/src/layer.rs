@@ -25,7 +25,7 @@ pub struct Layer {
     /// When the layer runs.
     pub when: When,
     /// Runs the layer. An error counts as one failed test, so that a layer which cannot start is never green.
-    pub run: fn(&mut Bench) -> Result<()>,
+    pub run: fn(&mut Run) -> Result<()>,
 }
 
 /// When a layer runs, unless `--only` names it.
@@ -36,12 +36,12 @@ pub enum When {
     /// In every run with `--all`. Without it, the commit decides which of these layers run; this one takes about so many
     /// minutes then.
     Sampled(u64),
-    /// Only with `--all`.
+    /// The layer runs only with `--all`.
     Whole,
 }
 
 /// The settings of a layer's run, and the place where it counts its results.
-pub struct Bench<'a> {
+pub struct Run<'a> {
     /// The work tree and the cache.
     pub cx: &'a Cx,
     /// The whole matrix instead of the pairwise subset.
@@ -60,7 +60,7 @@ pub struct Bench<'a> {
     since: Instant,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> Run<'a> {
     /// Starts an empty log for a layer.
     pub fn new(cx: &'a Cx, log: &Path) -> Result<Self> {
         File::create(log).with_context(|| format!("cannot make {}", log.display()))?;
@@ -116,6 +116,23 @@ impl<'a> Bench<'a> {
                 .err()
                 .map_or(String::new(), |error| format!("{error:#}")),
         });
+    }
+
+    /// Runs tests, each from the state that the test before it has left: until a test fails, as nobody knows the state then,
+    /// or until the one test that is wanted is done.
+    pub fn in_turn<T>(
+        &mut self,
+        state: &mut T,
+        tests: impl IntoIterator<Item = (&'static str, fn(&mut T, &Run) -> Result<()>)>,
+    ) {
+        for (name, test) in tests {
+            let result = test(state, self);
+            let failed = result.is_err();
+            self.check(name, result);
+            if failed || self.is_done() {
+                break;
+            }
+        }
     }
 
     /// Counts a test that cannot run here.

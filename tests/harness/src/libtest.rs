@@ -3,20 +3,20 @@
 
 use anyhow::{Result, ensure};
 
-use crate::layer::Bench;
+use crate::layer::Run;
 use crate::results::{Counts, Outcome, Test};
 
 /// Counts each test that a test program reports, and returns how many failed.
 ///
 /// # Errors
 /// The lines of the tests and the closing line disagree.
-pub fn count(bench: &mut Bench, program: &str, said: &str) -> Result<u64> {
+pub fn count(run: &mut Run, program: &str, said: &str) -> Result<u64> {
     let tests = each(program, said);
     let counts = Counts::of(&tests);
     // A test that skips itself has passed for its test program.
     let passed = (counts.passed + counts.skipped) as u64;
     let failed = counts.failed as u64;
-    tests.into_iter().for_each(|test| bench.count(test));
+    tests.into_iter().for_each(|test| run.count(test));
     ensure!(
         result_agrees(said, passed, failed),
         "the tests' own lines do not add up to the closing lines"

@@ -14,7 +14,7 @@ use crate::cx::Cx;
 /// One test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Test {
-    /// Its name, which no other of the layer has.
+    /// Name of the test, which no other test of the layer has.
     pub name: String,
     /// What became of it.
     pub outcome: Outcome,
@@ -28,11 +28,11 @@ pub struct Test {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It ran, and what it tests holds.
+    /// The test ran, and what it tests holds.
     Passed,
-    /// It ran, or could not be started, and shows a fault.
+    /// The test ran, or could not be started, and shows a fault.
     Failed,
-    /// It could not run here. It shows nothing, and its layer stays green.
+    /// The test could not run here. It shows nothing, and its layer stays green.
     Skipped,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for Counts {
 /// One layer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Layer {
-    /// Its name.
+    /// Name of the layer.
     pub name: String,
     /// The commit that was checked out when it ran.
     pub commit: String,
@@ -99,9 +99,9 @@ pub struct Layer {
     pub processors: usize,
     /// How long it took.
     pub seconds: f64,
-    /// Its tests.
+    /// The tests of the layer.
     pub tests: Vec<Test>,
-    /// What it measured, a line each.
+    /// What the layer measured, a line each.
     pub figures: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ impl Layer {
         Counts::of(&self.tests)
     }
 
-    /// Its tests with one outcome.
+    /// The tests of the layer with one outcome.
     pub fn tests_that(&self, outcome: Outcome) -> impl Iterator<Item = &Test> {
         self.tests
             .iter()

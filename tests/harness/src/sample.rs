@@ -5,7 +5,7 @@
 use anyhow::Result;
 
 use crate::cx::{Cx, say};
-use crate::layer::Bench;
+use crate::layer::Run;
 use crate::{hash, run};
 
 /// The tests of a matrix that this run takes: all of them if the run is whole, otherwise `number` of them by the commit
@@ -14,17 +14,17 @@ use crate::{hash, run};
 /// # Errors
 /// git does not tell the commit.
 pub fn of<T>(
-    bench: &Bench,
+    run: &Run,
     matrix: &str,
     all: impl IntoIterator<Item = T>,
     number: usize,
 ) -> Result<Vec<T>> {
     let all: Vec<T> = all.into_iter().collect();
-    if bench.is_whole() || all.len() <= number {
+    if run.is_whole() || all.len() <= number {
         return Ok(all);
     }
     say(format!("{matrix}: {number} of {} by the commit", all.len()));
-    Ok(spread(all, number, chance(bench.cx, matrix)?))
+    Ok(spread(all, number, chance(run.cx, matrix)?))
 }
 
 /// A number that depends on nothing but the commit that is checked out and `salt`.

@@ -84,7 +84,7 @@ static int __init injector_init(void)
 	else if (!strcmp(bug, "sleep"))
 		sleep_in_atomic();
 	else if (!strcmp(bug, "processor"))
-		/* May be another one at once; seen where there are several. */
+		/* The thread may be on another processor at once; seen where there are several. */
 		WRITE_ONCE(offset, smp_processor_id());
 	else if (!strcmp(bug, "warn"))
 		WARN_ON(1);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-/// Does something every so often beside a case.
+/// A thread that does something every so often beside a case.
 pub struct Beside {
     stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<Result<()>>>,
@@ -34,7 +34,7 @@ impl Beside {
         }
     }
 
-    /// Ends; an error of what was done is one of the case.
+    /// Ends the thread; an error of what was done is one of the case.
     pub fn end(mut self) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().context("ended twice")?;
@@ -45,7 +45,7 @@ impl Beside {
 /// A thread that waits in the kernel.
 pub struct Blocked<T> {
     thread: thread::JoinHandle<Result<T>>,
-    /// Its directory in /proc.
+    /// Directory of the thread in /proc.
     directory: String,
 }
 

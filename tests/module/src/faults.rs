@@ -71,7 +71,7 @@ impl Armed {
         Ok(())
     }
 
-    /// Ends it; false: there were less than n.
+    /// Disarms the fault; false: there were less than n requests.
     fn fired(&self) -> Result<bool> {
         let mut left = [0; 16];
         let Some(length) = unless_ended(self.0.read_at(&mut left, 0))? else {
@@ -83,7 +83,7 @@ impl Armed {
     }
 }
 
-/// Lets the n-th allocation fail that a thread causes, whether it may wait or not.
+/// A fault that lets the n-th allocation fail that a thread causes, whether it may wait or not.
 pub struct Allocations(Vec<Armed>);
 
 impl Allocations {
@@ -137,7 +137,7 @@ impl Drop for Allocations {
     }
 }
 
-/// Lets allocations fail that may not wait, which are those of the module's jobs.
+/// A fault that lets allocations fail that may not wait, which are those of the module's jobs.
 pub struct Starved;
 
 const FAULTS: [&str; 2] = ["failslab", "fail_page_alloc"];

@@ -35,9 +35,9 @@ pub struct Config {
 /// A target between the cache and a disk.
 #[derive(Clone, Copy)]
 pub enum Under {
-    /// Passes everything on.
+    /// The device passes everything on.
     Linear,
-    /// Holds reads and writes back for so many milliseconds.
+    /// The device holds reads and writes back for so many milliseconds.
     Delay(u32, u32),
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::weave::{Change, Edit};
+use crate::weave::Change;
+use crate::woven::Edit;
 
 /// Length of a test's output that an error repeats, in characters.
 const SAID: usize = 300;

@@ -5,7 +5,7 @@
 use tree_sitter::Node;
 
 use crate::SWITCH;
-use crate::weave::{Function, Woven};
+use crate::woven::{Function, Woven};
 
 /// The line with which a changed file begins.
 pub(crate) const INCLUDE: &str = "#include \"tandem_mutant.h\"\n";
@@ -132,7 +132,8 @@ pub(crate) fn weave(function: &Function, text: &str, woven: &mut Woven) {
 
 #[cfg(test)]
 mod tests {
-    use crate::weave::{Edit, Language, weave};
+    use crate::weave::{Language, weave};
+    use crate::woven::Edit;
 
     fn woven(text: &str, old: &str, new: &str) -> Option<String> {
         let edit = Edit::between(text.find(old).unwrap(), old, new);

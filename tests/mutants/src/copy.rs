@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::c;
-use crate::weave::{Change, Language, Woven, weave};
+use crate::weave::{Change, Language, weave};
+use crate::woven::Woven;
 
 /// The file in a copy that names the other files of the copy.
 const LIST: &str = ".tandem-mutants";
@@ -176,7 +177,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::weave::Edit;
+    use crate::woven::Edit;
 
     const TEXT: &str = "const A: u8 = 1;\nfn f() -> u8 {\n    2\n}\nfn g() -> u8 {\n    3\n}\n";
 

@@ -4,7 +4,8 @@
 
 use tree_sitter::Node;
 
-use crate::weave::{Change, Edit, Language, function_around};
+use crate::weave::{Change, Language, function_around};
+use crate::woven::Edit;
 use crate::{c, rust};
 
 /// Beginnings of statements whose absence no test could see: words for people, and assertions.

@@ -11,12 +11,14 @@ mod draw;
 
 mod rust;
 mod weave;
+mod woven;
 
 pub use bug::{Bug, all};
 pub use copy::Copy;
 pub use draw::{Drawn, enumerate, shuffled};
 
-pub use weave::{Change, Edit};
+pub use weave::Change;
+pub use woven::Edit;
 
 use std::fs;
 use std::path::Path;

@@ -4,7 +4,7 @@
 use tree_sitter::Node;
 
 use crate::SWITCH;
-use crate::weave::{Function, Woven};
+use crate::woven::{Function, Woven};
 
 /// Whether a function can choose at run time: it can neither if it is evaluated by the compiler, nor if each body would
 /// return another type.
@@ -41,7 +41,8 @@ pub(crate) fn weave(function: &Function, text: &str, woven: &mut Woven) {
 
 #[cfg(test)]
 mod tests {
-    use crate::weave::{Edit, Language, weave};
+    use crate::weave::{Language, weave};
+    use crate::woven::Edit;
 
     fn woven(text: &str, old: &str, new: &str) -> Option<String> {
         let edit = Edit::between(text.find(old).unwrap(), old, new);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::kept::{BOOT, STARTED};
 use super::scene::Scene;
 use tandem_guest::guest::{LONG, SHORT};
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// A file on the watched disk, made before the watch begins, so that only reads are watched.
 const PREPARE: &str = "cd /home/anna/Archive && dd if=/dev/urandom of=watched.bin bs=1M count=24 conv=fsync status=none && sync";
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// of its own besides.
 const TOLERANCE: u64 = 40;
 
-type Test = fn(&mut Scene, &Bench) -> Result<()>;
+type Test = fn(&mut Scene, &Run) -> Result<()>;
 
 /// The layer's tests. Each test starts from the machine in the state that the test before it has left.
 pub const CASES: [(&str, Test); 6] = [
@@ -46,17 +46,10 @@ pub const CASES: [(&str, Test); 6] = [
 ];
 
 /// Runs the layer. For one case it also runs the tests before that case.
-pub fn run(bench: &mut Bench) -> Result<()> {
-    let mut scene = Scene::new(bench)?;
+pub fn run(run: &mut Run) -> Result<()> {
+    let mut scene = Scene::new(run)?;
     scene.vm.agent.sh(PREPARE, LONG)?;
-    for (name, test) in CASES {
-        let result = test(&mut scene, bench);
-        let failed = result.is_err();
-        bench.check(name, result);
-        if failed || bench.is_done() {
-            break;
-        }
-    }
+    run.in_turn(&mut scene, CASES);
     Ok(())
 }
 
@@ -84,30 +77,30 @@ fn number(value: &Value, name: &str) -> Result<u64> {
         .with_context(|| format!("{name}: {value}"))
 }
 
-fn seen(scene: &mut Scene, bench: &Bench) -> Result<()> {
+fn seen(scene: &mut Scene, run: &Run) -> Result<()> {
     let begin = format!("tandemctl watch-disk {}", scene.disk);
     scene.vm.agent.sh(&begin, SHORT)?;
     scene.vm.agent.sh(READS, LONG)?;
     let watch = watch(scene, COUNT)?;
-    bench.note(&watch.to_string());
+    run.note(&watch.to_string());
     let reads = number(&watch, "reads")?;
     ensure!(watch["state"] == "watching", "{watch}");
     ensure!(reads < COUNT * 5 / 4, "more reads than were made: {watch}");
     ensure!(number(&watch, "lost")? == 0, "{watch}");
     let words = scene.vm.agent.sh("tandemctl advice", SHORT)?;
-    bench.note(&words);
-    ensure!(words.contains("too early"), "{words}");
+    run.note(&words);
+    ensure!(words.contains("Too Early"), "{words}");
     Ok(())
 }
 
-fn goes_on(scene: &mut Scene, bench: &Bench) -> Result<()> {
+fn goes_on(scene: &mut Scene, run: &Run) -> Result<()> {
     let before = watch(scene, COUNT)?;
     // What starts the service at a start of the machine starts it now.
     let line = "systemctl stop tandem && ! ls -d /sys/kernel/tracing/instances/tandem-* 2>/dev/null && \
         systemctl start tandem-watch && for _ in $(seq 100); do systemctl is-active --quiet tandem && break; sleep 0.3; done; \
         systemctl is-active tandem && ls -d /sys/kernel/tracing/instances/tandem-*";
     let told = scene.vm.agent.sh(line, SHORT)?;
-    bench.note(&told);
+    run.note(&told);
     let after = watch(scene, COUNT)?;
     ensure!(
         after["id"] == before["id"] && after["state"] == "watching",
@@ -132,7 +125,7 @@ fn counted(scene: &mut Scene) -> Result<(u64, u64)> {
     Ok((number(read, "hit")?, number(read, "requested")?))
 }
 
-fn measured(scene: &mut Scene, bench: &Bench) -> Result<()> {
+fn measured(scene: &mut Scene, run: &Run) -> Result<()> {
     let predicted = watch(scene, COUNT)?["points"][0].clone();
     let predicted = number(&predicted, "bytes_permille")?;
     ensure!(
@@ -150,7 +143,7 @@ fn measured(scene: &mut Scene, bench: &Bench) -> Result<()> {
         (after.0 - hit, after.1 - requested)
     };
     let measured = hit * 1000 / requested.max(1);
-    bench.note(&format!(
+    run.note(&format!(
         "predicted {predicted} thousandths of the bytes read, measured {measured} of {requested} sectors\n"
     ));
     ensure!(
@@ -160,7 +153,7 @@ fn measured(scene: &mut Scene, bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-fn refused(scene: &mut Scene, _: &Bench) -> Result<()> {
+fn refused(scene: &mut Scene, _: &Run) -> Result<()> {
     let line = format!("tandemctl watch-disk {}; [ $? = 3 ]", scene.disk);
     scene.vm.agent.sh(&line, SHORT)?;
     scene.remove()
@@ -175,7 +168,7 @@ fn best(watch: &Value) -> Result<u64> {
 }
 
 /// The same reads before and after the restart: those after it are predicted as hits only by what was seen before it.
-fn goes_on_after_restart(scene: &mut Scene, bench: &Bench) -> Result<()> {
+fn goes_on_after_restart(scene: &mut Scene, run: &Run) -> Result<()> {
     let begin = format!("tandemctl watch-disk {}", scene.disk);
     scene.vm.agent.sh(&begin, SHORT)?;
     scene.vm.agent.sh(READS, LONG)?;
@@ -188,7 +181,7 @@ fn goes_on_after_restart(scene: &mut Scene, bench: &Bench) -> Result<()> {
         for _ in $(seq 100); do tandemctl --json advice | grep -q '\"state\":\"watching\"' && exit 0; sleep 0.2; done; exit 1";
     scene.vm.agent.sh(line, LONG)?;
     let after = watch(scene, COUNT)?;
-    bench.note(&format!("before {before}\nafter {after}"));
+    run.note(&format!("before {before}\nafter {after}"));
     ensure!(
         after["id"] == before["id"] && after["state"] == "watching",
         "{after}"
@@ -200,7 +193,7 @@ fn goes_on_after_restart(scene: &mut Scene, bench: &Bench) -> Result<()> {
     scene.vm.mount()?;
     scene.vm.agent.sh(READS, LONG)?;
     let twice = watch(scene, COUNT * 2)?;
-    bench.note(&twice.to_string());
+    run.note(&twice.to_string());
     // Without memory the second half would be predicted as the first.
     let (first, both) = (best(&before)?, best(&twice)?);
     let least = (first + 1000) / 2 - TOLERANCE;

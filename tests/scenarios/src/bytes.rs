@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 
 use super::scene::Scene;
 use tandem_guest::guest::{LONG, MOUNT_POINT, SHORT};
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// Script that writes through the cache in every way that ext4 has; the file system is consistent at its end.
 const CHANGES: &str = "cd '/home/anna/Archive/1024 KiB' && for n in 1 2 3 4 5 6; do \
@@ -16,7 +16,7 @@ const CHANGES: &str = "cd '/home/anna/Archive/1024 KiB' && for n in 1 2 3 4 5 6;
     truncate -s 300000 007.bin; fallocate --punch-hole --offset 8192 --length 65536 008.bin; \
     dd if=/dev/zero of=zero.bin bs=1M count=4 status=none; rm 009.bin; sync; fstrim /home/anna/Archive || true";
 
-type Test = fn(&mut Scene, &Bench) -> Result<()>;
+type Test = fn(&mut Scene, &Run) -> Result<()>;
 
 /// The layer's tests. Each test starts from the machine in the state that the test before it has left.
 pub const CASES: [(&str, Test); 3] = [
@@ -37,19 +37,19 @@ pub const CASES: [(&str, Test); 3] = [
 ];
 
 /// Runs the layer. For one case it also runs the tests before that case.
-pub fn run(bench: &mut Bench) -> Result<()> {
-    let mut scene = Scene::new(bench)?;
+pub fn run(run: &mut Run) -> Result<()> {
+    let mut scene = Scene::new(run)?;
     for (name, test) in CASES {
-        let result = test(&mut scene, bench);
-        bench.check(name, result);
-        if bench.is_done() {
+        let result = test(&mut scene, run);
+        run.check(name, result);
+        if run.is_done() {
             break;
         }
     }
     Ok(())
 }
 
-fn removal(scene: &mut Scene, bench: &Bench) -> Result<()> {
+fn removal(scene: &mut Scene, run: &Run) -> Result<()> {
     scene.create()?;
     scene.vm.checksums()?;
     scene.vm.agent.sh(CHANGES, SHORT)?;
@@ -67,7 +67,7 @@ fn removal(scene: &mut Scene, bench: &Bench) -> Result<()> {
         .vm
         .agent
         .sh(&format!("cat /dev/{} | cksum", scene.disk), LONG)?;
-    bench.note(&format!("mapped {mapped}plain  {plain}"));
+    run.note(&format!("mapped {mapped}plain  {plain}"));
     ensure!(mapped == plain, "mapped device {mapped}, partition {plain}");
     scene
         .vm
@@ -96,7 +96,7 @@ fn same_files(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-fn lost(scene: &mut Scene, bench: &Bench) -> Result<()> {
+fn lost(scene: &mut Scene, run: &Run) -> Result<()> {
     scene.create()?;
     scene.vm.drop_page_cache()?;
     scene.vm.checksums()?;
@@ -113,7 +113,7 @@ fn lost(scene: &mut Scene, bench: &Bench) -> Result<()> {
         .vm
         .agent
         .sh("dmsetup status --target tandem; tandemctl status", SHORT)?;
-    bench.note(&status);
+    run.note(&status);
     ensure!(
         status.contains("bypass"),
         "the state does not say that the SSD is gone: {status}"
@@ -131,7 +131,7 @@ fn lost(scene: &mut Scene, bench: &Bench) -> Result<()> {
 }
 
 /// The kernel takes the table with the SSD that is back, cannot start it, and has forgotten the old one by then.
-fn worn(scene: &mut Scene, bench: &Bench) -> Result<()> {
+fn worn(scene: &mut Scene, run: &Run) -> Result<()> {
     scene.vm.plug_again(&scene.pair.ssd)?;
     scene.ssd = scene.vm.device(scene.pair.ssd.serial)?;
     scene.create()?;
@@ -150,7 +150,7 @@ fn worn(scene: &mut Scene, bench: &Bench) -> Result<()> {
         .vm
         .agent
         .sh("dmsetup table; dmsetup info; tandemctl status", SHORT)?;
-    bench.note(&told);
+    run.note(&told);
     removed(scene)?;
     scene.vm.agent.sh(
         &format!(

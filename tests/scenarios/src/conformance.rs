@@ -11,7 +11,7 @@ use super::scene::Scene;
 use tandem_guest::stage;
 use tandem_guest::vm::Disk;
 use tandem_harness::cx::Cx;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 use tandem_harness::libtest;
 use tandem_harness::{run, sample};
 
@@ -24,15 +24,15 @@ const ORDINARY: usize = 8;
 const SIMULATED: &str = "simulated::";
 
 /// Runs the layer.
-pub fn run(bench: &mut Bench) -> Result<()> {
-    let suite = build(bench.cx)?;
-    let mut scene = Scene::new(bench)?;
-    let disk = packed(bench.cx, &suite)?;
+pub fn run(run: &mut Run) -> Result<()> {
+    let suite = build(run.cx)?;
+    let mut scene = Scene::new(run)?;
+    let disk = packed(run.cx, &suite)?;
     scene.vm.plug(&disk)?;
     let name = scene.vm.device(disk.serial)?;
-    let only = match &bench.case {
+    let only = match &run.case {
         Some(case) => case.clone(),
-        None => sample::of(bench, "conformance", cases(&suite)?, ORDINARY)?.join(" "),
+        None => sample::of(run, "conformance", cases(&suite)?, ORDINARY)?.join(" "),
     };
     let script = format!(
         "tar --extract --file /dev/{name} --directory /usr/local/bin && \
@@ -44,11 +44,11 @@ pub fn run(bench: &mut Bench) -> Result<()> {
             println!("    {line}");
         }
     })?;
-    bench.note(&ended.text);
-    let failed = libtest::count(bench, "conformance", &ended.text)?;
+    run.note(&ended.text);
+    let failed = libtest::count(run, "conformance", &ended.text)?;
     if failed > 0 || ended.code != 0 {
         let service = "journalctl -b --no-pager -o short-monotonic | tail -n 300";
-        bench.note(&scene.vm.agent.sh(service, LIMIT)?);
+        run.note(&scene.vm.agent.sh(service, LIMIT)?);
     }
     ensure!(
         failed > 0 || ended.code == 0,

@@ -18,16 +18,16 @@ use self::outcome::{Job, Outcome, Seen};
 use super::kept::KeptMachine;
 use super::kill::RECOVERY;
 use super::moments::SHARES;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 use tandem_harness::sample;
 use tandem_harness::{hash, seed};
 
 /// How many cuts run without `--all`.
 const ORDINARY: usize = 3;
-/// Tells what the service says of a failure.
+/// Script that tells what the service says of a failure.
 const JOURNAL: &str =
     "journalctl -b --no-pager -o short-monotonic -u tandem -u tandem-assemble -n 25";
-/// Tells what else is known of a failure.
+/// Script that tells what else is known of a failure.
 const EVIDENCE: &str = r#"
 systemctl list-units --failed --no-legend; lsblk; findmnt /home/anna/Archive; dmsetup table
 timeout 20 tandemctl list; tail -n +1 /var/lib/tandem/*/*.json
@@ -81,21 +81,21 @@ fn all() -> Vec<Case> {
 }
 
 /// Runs the layer.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub fn run(run: &mut Run) -> Result<()> {
     let seed = seed::of_this_run()?;
-    let cases = sample::of(bench, "cuts", all(), ORDINARY)?;
+    let cases = sample::of(run, "cuts", all(), ORDINARY)?;
     for job in Job::ALL {
-        let wanted = |case: &&Case| case.job == job && bench.wants(&case.name());
+        let wanted = |case: &&Case| case.job == job && run.wants(&case.name());
         let cases: Vec<_> = cases.iter().filter(wanted).copied().collect();
         if cases.is_empty() {
             continue;
         }
         let begun = Instant::now();
-        let mut cutter = Cutter::new(bench)?;
-        let moments = cutter.moments(bench, job, &cases, seed);
-        let moments = moments.map_err(|error| cutter.explained(bench, error))?;
+        let mut cutter = Cutter::new(run)?;
+        let moments = cutter.moments(run, job, &cases, seed);
+        let moments = moments.map_err(|error| cutter.explained(run, error))?;
         let spent = cutter.machine.vm()?.processor_time()?.as_secs();
-        bench.note(&format!(
+        run.note(&format!(
             "--- {} cuts of {} after {} s, with {spent} s of processor time",
             moments.len(),
             job.word(),
@@ -103,10 +103,10 @@ pub fn run(bench: &mut Bench) -> Result<()> {
         ));
         for moment in moments {
             let name = moment.case.name();
-            bench.note(&format!("--- {name}"));
-            let result = cutter.after(bench, moment, seed);
-            let result = result.map_err(|error| cutter.explained(bench, error));
-            bench.check(&name, result);
+            run.note(&format!("--- {name}"));
+            let result = cutter.after(run, moment, seed);
+            let result = result.map_err(|error| cutter.explained(run, error));
+            run.check(&name, result);
         }
     }
     Ok(())
@@ -120,25 +120,25 @@ struct Cutter {
 }
 
 impl Cutter {
-    fn new(bench: &Bench) -> Result<Self> {
+    fn new(run: &Run) -> Result<Self> {
         Ok(Self {
-            machine: KeptMachine::supplied(bench)?,
+            machine: KeptMachine::supplied(run)?,
             share: None,
         })
     }
 
     /// A failure with what the machine tells about it.
-    fn explained(&mut self, bench: &Bench, error: anyhow::Error) -> anyhow::Error {
+    fn explained(&mut self, run: &Run, error: anyhow::Error) -> anyhow::Error {
         let mut told = |script| match self.machine.sh(script) {
             Ok(told) => told,
             Err(e) => format!("the machine tells nothing: {e:#}"),
         };
-        bench.note(&told(EVIDENCE));
+        run.note(&told(EVIDENCE));
         anyhow!("{error:#}\nthe service:\n{}", told(JOURNAL))
     }
 
     /// Starts the machine as after a cut at a moment, and checks what is there.
-    fn after(&mut self, bench: &Bench, moment: Moment, seed: u64) -> Result<()> {
+    fn after(&mut self, run: &Run, moment: Moment, seed: u64) -> Result<()> {
         let Moment {
             case,
             disks,
@@ -148,11 +148,11 @@ impl Cutter {
         } = moment;
         self.machine.written = written;
         let chance = chance(&case.name(), seed)?;
-        self.machine.cut_power(bench, disks, chance)?;
-        self.machine.power_on(bench, true)?;
-        self.check(bench, case.job, seen.as_ref(), shares)?;
+        self.machine.cut_power(run, disks, chance)?;
+        self.machine.power_on(run, true)?;
+        self.check(run, case.job, seen.as_ref(), shares)?;
         let spent = self.machine.vm()?.processor_time()?.as_secs();
-        bench.note(&format!("checked with {spent} s of processor time"));
+        run.note(&format!("checked with {spent} s of processor time"));
         Ok(())
     }
 
@@ -177,7 +177,7 @@ impl Cutter {
     /// Checks the state after the start. `shares`: of the cache before the job, and after the job.
     fn check(
         &mut self,
-        bench: &Bench,
+        run: &Run,
         job: Job,
         seen: Option<&Seen>,
         shares: [Option<u64>; 2],
@@ -199,7 +199,7 @@ impl Cutter {
         let state = state.trim();
         let share = self.share_on_ssd(state)?;
         let outcome = Outcome::of(state, share, shares)?;
-        bench.note(&format!(
+        run.note(&format!(
             "assembled by the start: {assembled}; recovered to {state}: {outcome:?}"
         ));
         let allowed = seen.map_or(job.outcomes(), |seen| seen.allowed(job));
@@ -210,8 +210,8 @@ impl Cutter {
         self.share = share;
         self.machine.all_there()?;
         if outcome == Outcome::Detached {
-            self.machine.power_off(bench)?;
-            self.machine.power_on(bench, true)?;
+            self.machine.power_off(run)?;
+            self.machine.power_on(run, true)?;
             let state = self.machine.vm()?.agent.sh(recovered, RECOVERY)?;
             ensure!(
                 state.trim() == "plain",

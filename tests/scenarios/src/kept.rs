@@ -13,7 +13,7 @@ use tandem_guest::guest::{LONG, MOUNT_POINT, SHORT};
 use tandem_guest::power::{Cut, ROOT, Snapshot, Supply};
 use tandem_guest::vm::{Disk, Parts, Port, SMALL, Vm};
 use tandem_guest::vm_state;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// Longest time from power on until the desktop's targets are reached, on a busy machine without KVM.
 pub(crate) const BOOT: Duration = Duration::from_secs(300);
@@ -22,9 +22,9 @@ pub(crate) const STARTED: &str = r#"
 systemctl is-system-running --wait >/dev/null
 until [ -z "$(systemctl list-jobs --no-legend)" ]; do sleep 0.2; done
 journalctl -b --no-pager -o short-monotonic -u tandem-assemble; findmnt --noheadings /home/anna/Archive; dmsetup table"#;
-/// Prints one counter of the status line, or 0 if the line does not have that counter.
+/// Script that prints one counter of the status line, or 0 if the line does not have that counter.
 pub(crate) const COUNTER: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "NAME") n = $(i + 1) } END { print n + 0 }'"#;
-/// Prints how many sectors are on the SSD only.
+/// Script that prints how many sectors are on the SSD only.
 pub(crate) const DIRTY: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "tandem") print $(i + 6) }'"#;
 /// Bytes a second that the hard disk accepts while data shall stay on the SSD only. A file of 24 MiB takes three
 /// minutes: a busy machine needs one of them to switch itself off, and one for up to 8 MiB of the file that are being
@@ -33,7 +33,7 @@ pub(crate) const SLOW: u64 = 128 << 10;
 /// Least number of sectors that are on the SSD only when the machine goes off. The last file has 49152.
 pub(crate) const LEFT: u64 = 2048;
 
-/// Makes the line of fstab as an installer writes it.
+/// Script that makes the line of fstab as an installer writes it.
 const ENTERED: &str = "sed -i 's/noauto,nofail,//' /etc/fstab; systemctl daemon-reload";
 
 /// How both disks are connected to the machine.
@@ -89,17 +89,17 @@ pub(crate) struct KeptMachine {
 
 impl KeptMachine {
     /// A machine with the project installed and a cache in write-through. It starts with the project and little else.
-    pub(crate) fn new(bench: &Bench, wiring: Wiring) -> Result<Self> {
-        let mut parts = Parts::get(bench.cx)?;
+    pub(crate) fn new(run: &Run, wiring: Wiring) -> Result<Self> {
+        let mut parts = Parts::get(run.cx)?;
         parts.append = SMALL;
-        let root = vm_state::installed_root(bench.cx, &parts)?;
+        let root = vm_state::installed_root(run.cx, &parts)?;
         let scratch = Scratch::new()?;
         let pair = disks::pair(&scratch)?;
         let dir = scratch.path().join("machine");
         fs::create_dir(&dir)?;
         disks::copy(&root, &dir.join("root.ext4"))?;
         let fixed = wiring.fixed(&pair, true);
-        let mut vm = Vm::power_on_with(bench.cx, &parts, &dir, &fixed, None)?;
+        let mut vm = Vm::power_on_with(run.cx, &parts, &dir, &fixed, None)?;
         vm.up(BOOT)?;
         for disk in wiring.plugged(&pair, true) {
             vm.plug(disk)?;
@@ -130,18 +130,18 @@ impl KeptMachine {
 
     /// A machine with the project installed and both disks plugged in, without a cache. All of its disks lose their
     /// write caches at a power cut. It starts with the project and little else.
-    pub(crate) fn supplied(bench: &Bench) -> Result<Self> {
-        let mut parts = Parts::get(bench.cx)?;
+    pub(crate) fn supplied(run: &Run) -> Result<Self> {
+        let mut parts = Parts::get(run.cx)?;
         let scratch = Scratch::new()?;
         let pair = disks::pair(&scratch)?;
         let dir = scratch.path().join("machine");
         fs::create_dir(&dir)?;
         parts.append = SMALL;
-        let root = vm_state::installed_root(bench.cx, &parts)?;
+        let root = vm_state::installed_root(run.cx, &parts)?;
         let files = [&pair.origin, &pair.ssd].map(|disk| (disk.serial, disk.file.as_path()));
         let [origin, ssd] = files;
         let supply = Supply::new(scratch.path(), &[origin, ssd, (ROOT, &root)])?;
-        let mut vm = Vm::installed_supplied(bench.cx, &parts, &supply)?;
+        let mut vm = Vm::installed_supplied(run.cx, &parts, &supply)?;
         for disk in [&pair.origin, &pair.ssd] {
             vm.plug_supplied(disk, &supply)?;
             vm.device(disk.serial)?;
@@ -176,7 +176,7 @@ impl KeptMachine {
 
     /// Cuts the power of the machine at a moment that may have passed: its disks are as they were then, but for what they
     /// lose. `seed` says what they lose.
-    pub(crate) fn cut_power(&mut self, bench: &Bench, moment: Snapshot, seed: u64) -> Result<()> {
+    pub(crate) fn cut_power(&mut self, run: &Run, moment: Snapshot, seed: u64) -> Result<()> {
         self.vm = None;
         self.supply = None;
         let socket = self.dir.join("power");
@@ -184,7 +184,7 @@ impl KeptMachine {
         fs::create_dir(&socket)?;
         let (supply, cuts) = moment.cut(&socket, seed)?;
         for (disk, Cut { kept, lost }) in cuts {
-            bench.note(&format!(
+            run.note(&format!(
                 "cut: {disk} has lost {lost} sectors that were not flushed, and kept {kept}"
             ));
         }
@@ -200,21 +200,21 @@ impl KeptMachine {
         Ok(self.vm()?.agent.sh(script, LONG)?.trim().to_owned())
     }
 
-    pub(crate) fn power_off(&mut self, bench: &Bench) -> Result<()> {
+    pub(crate) fn power_off(&mut self, run: &Run) -> Result<()> {
         let begun = Instant::now();
         mem::take(&mut self.vm).map_or(Ok(()), Vm::power_off)?;
-        bench.note(&format!("switched off in {} s", begun.elapsed().as_secs()));
+        run.note(&format!("switched off in {} s", begun.elapsed().as_secs()));
         Ok(())
     }
 
     /// Switches the machine on and waits until the start is over.
-    pub(crate) fn power_on(&mut self, bench: &Bench, ssd: bool) -> Result<()> {
+    pub(crate) fn power_on(&mut self, run: &Run, ssd: bool) -> Result<()> {
         let begun = Instant::now();
         // A machine that a failed test has left.
         self.vm = None;
         let fixed = self.wiring.fixed(&self.pair, ssd);
         let supply = self.supply.as_ref();
-        let mut vm = Vm::power_on_with(bench.cx, &self.parts, &self.dir, &fixed, supply)?;
+        let mut vm = Vm::power_on_with(run.cx, &self.parts, &self.dir, &fixed, supply)?;
         for disk in self.wiring.plugged(&self.pair, ssd) {
             match supply {
                 Some(supply) => vm.plug_supplied(disk, supply)?,
@@ -223,7 +223,7 @@ impl KeptMachine {
         }
         vm.up(BOOT)?;
         let told = vm.agent.sh(STARTED, BOOT)?;
-        bench.note(&format!(
+        run.note(&format!(
             "started in {} s, with {} s of processor time\n{told}",
             begun.elapsed().as_secs(),
             vm.processor_time()?.as_secs()
@@ -260,9 +260,9 @@ impl KeptMachine {
 
     /// Data that was on the SSD only when the machine went off must still be there, or must have been written back
     /// since this start.
-    pub(crate) fn still_dirty(&mut self, bench: &Bench, before: u64) -> Result<()> {
+    pub(crate) fn still_dirty(&mut self, run: &Run, before: u64) -> Result<()> {
         let (dirty, drained) = (self.sh(DIRTY)?.parse::<u64>()?, self.counter("drained")?);
-        bench.note(&format!(
+        run.note(&format!(
             "{before} sectors dirty before, now {dirty}, and {drained} drained since"
         ));
         ensure!(

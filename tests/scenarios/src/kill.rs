@@ -11,7 +11,7 @@ use tandem_guest::disks::{self, Scratch};
 use tandem_guest::guest::{LONG, SHORT};
 use tandem_guest::moment::Moment;
 use tandem_guest::vm::{Parts, Vm};
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 use tandem_harness::sample;
 
 /// Instants at which the service is killed, besides every step.
@@ -25,8 +25,8 @@ pub(crate) const RECOVERY: Duration = Duration::from_secs(300);
 
 /// The test of the wait for UDisks2, which shows a deleted partition table late on a busy machine.
 const LATE: &str = "a removal waits until UDisks2 shows no partition table";
-/// Removes the cache, while udev, and so UDisks2, does not see that the SSD has no partition table. Two seconds after the
-/// table is gone, the removal must not be beyond the step that deletes it.
+/// Script that removes the cache, while udev, and so UDisks2, does not see that the SSD has no partition table. Two
+/// seconds after the table is gone, the removal must not be beyond the step that deletes it.
 const REMOVE_LATE: &str = r#"mkdir -p /run/udev/rules.d; touch /run/late
 cat >/run/udev/rules.d/99-late.rules <<'END'
 ACTION=="change", KERNEL=="SSD", ENV{ID_PART_TABLE_TYPE}=="", PROGRAM="/bin/sh -c 'while [ -e /run/late ]; do sleep 0.1; done'"
@@ -42,8 +42,8 @@ case $last in *"Delete the partition"*) exit 0;; esac; exit 1"#;
 // promise 32: vm-kill/create killed --step 2
 // promise 32: vm-kill/remove killed --step 1
 /// Runs the layer. Each test goes on from the moment before its job, in a machine of its own.
-pub fn run(bench: &mut Bench) -> Result<()> {
-    let plain = Before::new(bench)?;
+pub fn run(run: &mut Run) -> Result<()> {
+    let plain = Before::new(run)?;
     let (creating, removing) = plain.steps;
     let create = format!("create {} {}", plain.disk, plain.ssd);
     let jobs = [
@@ -53,22 +53,22 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     ];
     for (job, line, number) in jobs {
         let all = steps(number).chain(instants(INSTANTS));
-        let moments = sample::of(bench, "moments of a job", all, ORDINARY)?;
-        let wanted = |moment: &String| bench.wants(&format!("{job} killed {moment}"));
+        let moments = sample::of(run, "moments of a job", all, ORDINARY)?;
+        let wanted = |moment: &String| run.wants(&format!("{job} killed {moment}"));
         let moments: Vec<_> = moments.into_iter().filter(wanted).collect();
-        let late = job == "resize" && bench.wants(LATE);
+        let late = job == "resize" && run.wants(LATE);
         if moments.is_empty() && !late {
             continue;
         }
-        let before = plain.before(bench, job)?;
+        let before = plain.before(run, job)?;
         let before = before.as_ref().unwrap_or(&plain.moment);
         for moment in moments {
-            let result = plain.killed(bench, before, job, &moment, &line);
-            bench.check(&format!("{job} killed {moment}"), result);
+            let result = plain.killed(run, before, job, &moment, &line);
+            run.check(&format!("{job} killed {moment}"), result);
         }
         if late {
-            let result = plain.removed_late(bench, before);
-            bench.check(LATE, result);
+            let result = plain.removed_late(run, before);
+            run.check(LATE, result);
         }
     }
     Ok(())
@@ -88,14 +88,14 @@ struct Before {
 }
 
 impl Before {
-    fn new(bench: &Bench) -> Result<Self> {
-        let parts = Parts::get(bench.cx)?;
+    fn new(run: &Run) -> Result<Self> {
+        let parts = Parts::get(run.cx)?;
         let scratch = Scratch::new()?;
         let pair = disks::pair(&scratch)?;
         let (mut disk, mut ssd, mut files) = Default::default();
         let mut steps = (0, 0);
         let both = [&pair.origin, &pair.ssd];
-        let moment = Moment::new(bench.cx, &parts, &both, |vm| {
+        let moment = Moment::new(run.cx, &parts, &both, |vm| {
             disk = format!("{}1", vm.device(pair.origin.serial)?);
             ssd = vm.device(pair.ssd.serial)?;
             vm.mount()?;
@@ -114,16 +114,14 @@ impl Before {
     }
 
     /// The moment before a job, if the job needs a cache.
-    fn before(&self, bench: &Bench, job: &str) -> Result<Option<Moment>> {
+    fn before(&self, run: &Run, job: &str) -> Result<Option<Moment>> {
         let line = match job {
             "remove" => self.create(),
             "resize" => self.share(),
             _ => return Ok(None),
         };
         self.moment
-            .later(bench.cx, &self.parts, |vm| {
-                vm.agent.sh(&line, LONG).map(drop)
-            })
+            .later(run.cx, &self.parts, |vm| vm.agent.sh(&line, LONG).map(drop))
             .map(Some)
     }
 
@@ -142,10 +140,10 @@ impl Before {
     }
 
     /// Another share can be made at once then.
-    fn removed_late(&self, bench: &Bench, before: &Moment) -> Result<()> {
-        let mut vm = before.go_on(bench.cx, &self.parts)?;
+    fn removed_late(&self, run: &Run, before: &Moment) -> Result<()> {
+        let mut vm = before.go_on(run.cx, &self.parts)?;
         let script = REMOVE_LATE.replace("SSD", &self.ssd);
-        bench.note(&vm.agent.sh(&script, LONG)?);
+        run.note(&vm.agent.sh(&script, LONG)?);
         vm.agent.sh(&self.share(), LONG)?;
         vm.agent.sh("tandemctl remove --yes", LONG)?;
         self.same_files(&mut vm)
@@ -154,13 +152,13 @@ impl Before {
     /// Begins a job, kills the service during the job, and checks the state after the recovery.
     fn killed(
         &self,
-        bench: &Bench,
+        run: &Run,
         before: &Moment,
         job: &str,
         moment: &str,
         line: &str,
     ) -> Result<()> {
-        let mut vm = before.go_on(bench.cx, &self.parts)?;
+        let mut vm = before.go_on(run.cx, &self.parts)?;
         let told = vm
             .agent
             .sh(&format!("tandem-kill {moment} {line}"), RECOVERY)?;
@@ -168,8 +166,8 @@ impl Before {
         let recovered = include_str!("../../guest/machine/recovered.sh");
         let state = vm.agent.sh(recovered, RECOVERY)?.trim().to_owned();
         let seconds = start.elapsed().as_secs_f32();
-        bench.note(&format!("{}: {state} after {seconds:.1} s", told.trim()));
-        // Only a start of the machine in the middle of a removal leaves a mapping without a cache.
+        run.note(&format!("{}: {state} after {seconds:.1} s", told.trim()));
+        // A mapping without a cache is left only by a start of the machine in the middle of a removal.
         ensure!(state != "detached", "the mapping leads to the disk alone");
         // The file system is in use all the time, so this job is always finished.
         ensure!(
@@ -184,7 +182,7 @@ impl Before {
         };
         vm.agent.sh(&next, LONG)?;
         let spent = vm.processor_time()?.as_secs();
-        bench.note(&format!("{spent} s of processor time"));
+        run.note(&format!("{spent} s of processor time"));
         Ok(())
     }
 

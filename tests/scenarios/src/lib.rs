@@ -13,6 +13,7 @@ mod kept;
 mod kill;
 mod main_job;
 mod moments;
+mod others;
 mod refusals;
 mod restart;
 mod scene;
@@ -90,6 +91,13 @@ pub fn layers() -> Vec<Layer> {
             run: system::dracut,
         },
         Layer {
+            name: "vm-bios",
+            about: "the running system on a cache where the BIOS starts GRUB, and on an encrypted disk",
+            needs: deps::GUEST,
+            when: When::Whole,
+            run: system::bios::run,
+        },
+        Layer {
             name: "vm-ports",
             about: "a disk on SATA and an SSD on NVMe, and the disk moves into a USB box",
             needs: deps::GUEST,
@@ -102,6 +110,13 @@ pub fn layers() -> Vec<Layer> {
             needs: deps::GUEST,
             when: When::Whole,
             run: stack::run,
+        },
+        Layer {
+            name: "vm-others",
+            about: "caches that other systems have made are seen, and their devices are not offered",
+            needs: deps::GUEST,
+            when: When::Whole,
+            run: others::run,
         },
         Layer {
             name: "vm-conformance",

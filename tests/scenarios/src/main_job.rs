@@ -13,29 +13,29 @@ use crate::demo::{drive, once, show_failure};
 use tandem_guest::guest::{MOUNT_POINT, SHORT};
 use tandem_guest::image::PASSWORD;
 use tandem_guest::vm::{Screen, Vm};
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 use tandem_harness::report::Report;
 
 /// Runs the layer.
-pub fn run(bench: &mut Bench) -> Result<()> {
-    let result = once(bench.cx, Screen::Hidden, "main");
+pub fn run(run: &mut Run) -> Result<()> {
+    let result = once(run.cx, Screen::Hidden, "main");
     let (result, machine) = match result {
         Ok(vm) => (Ok(()), Some(vm)),
         Err(error) => (Err(error), None),
     };
-    bench.check("wizard, cache, figures, removal, same bytes", result);
+    run.check("wizard, cache, figures, removal, same bytes", result);
     if let Some(vm) = machine {
-        keys_and_panel(bench, vm)?;
+        keys_and_panel(run, vm)?;
     }
     let result = nothing_left();
-    bench.check("no machine is left when xtask is killed", result);
+    run.check("no machine is left when xtask is killed", result);
     Ok(())
 }
 
 /// The further tests, in a machine whose app shows the plain disk again.
-fn keys_and_panel(bench: &mut Bench, mut vm: Vm) -> Result<()> {
+fn keys_and_panel(run: &mut Run, mut vm: Vm) -> Result<()> {
     let mut report = Report::new(
-        &bench.cx.target.join("main-keys"),
+        &run.cx.target.join("main-keys"),
         "Tandem with the keyboard alone, and from the panel",
     )?;
     for (name, part) in [
@@ -51,9 +51,9 @@ fn keys_and_panel(bench: &mut Bench, mut vm: Vm) -> Result<()> {
         let result = part(&mut vm, &mut report);
         let failed = result.is_err();
         if let Err(error) = &result {
-            bench.note(&show_failure(&mut vm, &mut report, error));
+            run.note(&show_failure(&mut vm, &mut report, error));
         }
-        bench.check(name, result);
+        run.check(name, result);
         // Each test starts where the test before it has ended.
         if failed {
             break;

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 
 use super::scene::Scene;
 use tandem_guest::guest::{MOUNT_POINT, SHORT};
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// The refusals: the reason, the exit code of `tandemctl`, and the request.
 const REFUSALS: &[(&str, i32, &str)] = &[
@@ -38,7 +38,7 @@ const REFUSALS: &[(&str, i32, &str)] = &[
         "blkdiscard --zeroout /dev/SSD; udevadm settle; umount MOUNT_POINT && cp /etc/fstab /run/fstab && \
          sed -i 's|^[^#]\\S* MOUNT_POINT |/dev/DISK MOUNT_POINT |' /etc/fstab && ! cmp -s /run/fstab /etc/fstab && \
          { told=$(tandemctl plan DISK SSD 2>&1); code=$?; cp /run/fstab /etc/fstab; mount MOUNT_POINT && \
-         echo \"$told\" | grep 'names the disk of MOUNT_POINT' && exit $code; }",
+         echo \"$told\" | grep 'mounts MOUNT_POINT as' && exit $code; }",
     ),
     (
         "an SSD that the next start mounts",
@@ -75,10 +75,10 @@ const BY_THE_KERNEL: &[(&str, &str)] = &[
 ];
 
 /// Runs the layer.
-pub fn run(bench: &mut Bench) -> Result<()> {
-    let mut scene = Scene::new(bench)?;
+pub fn run(run: &mut Run) -> Result<()> {
+    let mut scene = Scene::new(run)?;
     for (what, code, line) in REFUSALS {
-        if !bench.wants(what) {
+        if !run.wants(what) {
             continue;
         }
         let whole = scene.disk.trim_end_matches('1').to_owned();
@@ -87,41 +87,41 @@ pub fn run(bench: &mut Bench) -> Result<()> {
             .replace("SSD", &scene.ssd)
             .replace("WHOLE", &whole)
             .replace("MOUNT_POINT", MOUNT_POINT);
-        let result = refused(&mut scene, bench, &line, *code).map(drop);
-        bench.check(what, result);
+        let result = refused(&mut scene, run, &line, *code).map(drop);
+        run.check(what, result);
     }
     for (what, change) in BY_THE_KERNEL {
-        if !bench.wants(what) {
+        if !run.wants(what) {
             continue;
         }
-        let result = module_refused(&mut scene, bench, change);
-        bench.check(what, result);
+        let result = module_refused(&mut scene, run, change);
+        run.check(what, result);
     }
     Ok(())
 }
 
 /// The answer must name Secure Boot, the SSD must be as empty as before, and the kernel must be the one to refuse the
 /// module.
-fn module_refused(scene: &mut Scene, bench: &Bench, change: &str) -> Result<()> {
+fn module_refused(scene: &mut Scene, run: &Run, change: &str) -> Result<()> {
     scene.vm.agent.sh(change, SHORT)?;
     let line = format!("tandemctl create --yes {} {}", scene.disk, scene.ssd);
-    let told = refused(scene, bench, &line, 3)?;
+    let told = refused(scene, run, &line, 3)?;
     ensure!(
-        told.contains("refused the module because of Secure Boot"),
+        told.contains("Secure Boot is on"),
         "that is not the reason: {told}"
     );
     let empty = format!("cmp --bytes=16M /dev/{} /dev/zero", scene.ssd);
     scene.vm.agent.sh(&empty, SHORT)?;
     let loaded = scene.vm.agent.run("modprobe dm_tandem", SHORT, |_| ())?;
-    bench.note(&format!("modprobe: {}", loaded.text));
+    run.note(&format!("modprobe: {}", loaded.text));
     ensure!(loaded.code != 0, "the kernel takes the module");
     Ok(())
 }
 
 /// Sends the request and returns the answer.
-fn refused(scene: &mut Scene, bench: &Bench, line: &str, code: i32) -> Result<String> {
+fn refused(scene: &mut Scene, run: &Run, line: &str, code: i32) -> Result<String> {
     let ended = scene.vm.agent.run(line, SHORT, |_| ())?;
-    bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+    run.note(&format!("{line}: {}\n{}", ended.code, ended.text));
     ensure!(
         ended.code == code,
         "exit code {} instead of {code}: {}",

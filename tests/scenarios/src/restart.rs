@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::kept::{KeptMachine, Wiring};
 use tandem_guest::guest::{MOUNT_POINT, SHORT, Sectors};
 use tandem_harness::hash;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// Script that ends when the file system is mounted through the cache.
 const MOUNTED: &str = r#"
@@ -36,7 +36,7 @@ done
 echo "nobody has tried"; lsblk; journalctl -b --no-pager -o short-monotonic | tail -40
 exit 1"#;
 
-type Test = fn(&mut KeptMachine, &Bench) -> Result<()>;
+type Test = fn(&mut KeptMachine, &Run) -> Result<()>;
 
 /// The layer's tests. Each test starts from the disks in the state that the test before it has left.
 const CASES: [(&str, Test); 11] = [
@@ -100,17 +100,17 @@ const FILLING: usize = 5;
 const ORDINARY: usize = 5;
 
 /// Runs the layer. For one case it also runs the tests before that case.
-pub fn run(bench: &mut Bench) -> Result<()> {
-    let mut machine = KeptMachine::new(bench, Wiring::HotPlug)?;
-    let number = if bench.is_whole() {
+pub fn run(run: &mut Run) -> Result<()> {
+    let mut machine = KeptMachine::new(run, Wiring::HotPlug)?;
+    let number = if run.is_whole() {
         CASES.len()
     } else {
         ORDINARY
     };
     for (name, test) in CASES.into_iter().take(number) {
-        let result = test(&mut machine, bench);
-        bench.check(name, result);
-        if bench.is_done() {
+        let result = test(&mut machine, run);
+        run.check(name, result);
+        if run.is_done() {
             break;
         }
     }
@@ -164,10 +164,10 @@ impl KeptMachine {
         bail!("{read} sectors of the files do not get onto the SSD");
     }
 
-    fn warm(&mut self, bench: &Bench) -> Result<()> {
+    fn warm(&mut self, run: &Run) -> Result<()> {
         self.fill()?;
-        self.power_off(bench)?;
-        self.power_on(bench, true)?;
+        self.power_off(run)?;
+        self.power_on(run, true)?;
         self.assembled()?;
         let (fills, hits) = (self.counter("fills")?, self.counter("read_hit")?);
         self.sh(NOTE_REQUESTS)?;
@@ -177,7 +177,7 @@ impl KeptMachine {
         let requests = self.sh(NOTED_REQUESTS)?;
         let fills = self.counter("fills")? - fills;
         let hits = self.counter("read_hit")? - hits;
-        bench.note(&format!(
+        run.note(&format!(
             "warm: {hits} sectors hit, {fills} fills, {read} sectors read from the disk"
         ));
         // 49.25 MiB of files.
@@ -189,32 +189,32 @@ impl KeptMachine {
         Ok(())
     }
 
-    fn dirty(&mut self, bench: &Bench) -> Result<()> {
+    fn dirty(&mut self, run: &Run) -> Result<()> {
         self.sh("tandemctl mode --yes writeback")?;
         let before = self.leave_dirty("before-restart")?;
-        self.power_off(bench)?;
-        self.comes_back_dirty(bench, before)
+        self.power_off(run)?;
+        self.comes_back_dirty(run, before)
     }
 
-    fn cut(&mut self, bench: &Bench) -> Result<()> {
+    fn cut(&mut self, run: &Run) -> Result<()> {
         let before = self.leave_dirty("before-cut")?;
         self.vm = None;
-        self.comes_back_dirty(bench, before)
+        self.comes_back_dirty(run, before)
     }
 
     /// Starts with both devices. Data that was on the SSD only must be there, or on the disk by now.
-    fn comes_back_dirty(&mut self, bench: &Bench, before: u64) -> Result<()> {
-        self.power_on(bench, true)?;
+    fn comes_back_dirty(&mut self, run: &Run, before: u64) -> Result<()> {
+        self.power_on(run, true)?;
         self.assembled()?;
-        self.still_dirty(bench, before)?;
+        self.still_dirty(run, before)?;
         self.all_there()
     }
 
-    fn without_ssd_dirty(&mut self, bench: &Bench) -> Result<()> {
+    fn without_ssd_dirty(&mut self, run: &Run) -> Result<()> {
         let left = self.leave_dirty("before-ssd-was-gone")?;
-        self.power_off(bench)?;
+        self.power_off(run)?;
         let before = hash::file(&self.pair.origin.file)?;
-        self.power_on(bench, false)?;
+        self.power_on(run, false)?;
         let source = self.source()?;
         ensure!(source.is_empty(), "mounted from {source}");
         let serial = self.pair.origin.serial;
@@ -226,7 +226,7 @@ impl KeptMachine {
         ] {
             let line = tried.replace("DISK", &disk);
             let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
-            bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+            run.note(&format!("{line}: {}\n{}", ended.code, ended.text));
             ensure!(ended.code != 0, "{line} went well");
         }
         let listed = self.sh("tandemctl --json list")?;
@@ -235,23 +235,23 @@ impl KeptMachine {
             "the list does not tell: {listed}"
         );
         self.limit_start()?;
-        self.power_off(bench)?;
+        self.power_off(run)?;
         ensure!(
             hash::file(&self.pair.origin.file)? == before,
             "the disk was written without its SSD"
         );
-        self.killed_without_ssd(bench)?;
-        self.damaged_ssd(bench)?;
+        self.killed_without_ssd(run)?;
+        self.damaged_ssd(run)?;
         let ssd = self.pair.ssd.clone();
         self.vm()?.plug(&ssd)?;
         // fstab mounts the disk, without a command of the test.
         self.sh(MOUNTED)?;
-        self.still_dirty(bench, left)?;
+        self.still_dirty(run, left)?;
         self.all_there()
     }
 
     /// The SSD comes back with an unreadable index: its cache must not start, and the disk must be held as before.
-    fn damaged_ssd(&mut self, bench: &Bench) -> Result<()> {
+    fn damaged_ssd(&mut self, run: &Run) -> Result<()> {
         let (disk, ssd) = (self.pair.origin.serial, self.pair.ssd.clone());
         let copy = self.dir.join("damaged.raw");
         damaged_copy(&ssd.file, &copy)?;
@@ -261,7 +261,7 @@ impl KeptMachine {
         let line = format!("mount /dev/{disk}1 /mnt");
         let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
         let told = self.sh("dmsetup info; dmsetup table --inactive; tandemctl --json list")?;
-        bench.note(&format!("{}\n{told}", ended.text));
+        run.note(&format!("{}\n{told}", ended.text));
         ensure!(ended.code != 0, "a disk that waits for its SSD was mounted");
         let gone = format!("/sys/block/{}", self.vm()?.device(ssd.serial)?);
         self.vm()?.unplug(&ssd)?;
@@ -271,28 +271,28 @@ impl KeptMachine {
         Ok(())
     }
 
-    fn without_ssd_clean(&mut self, bench: &Bench) -> Result<()> {
+    fn without_ssd_clean(&mut self, run: &Run) -> Result<()> {
         self.sh("tandemctl mode --yes writethrough; tandemctl flush")?;
         let end = "until tandemctl --json list | grep -q writethrough && ! grep -q 'may_be_dirty\": true' /var/lib/tandem/caches/*; do sleep 0.2; done";
         self.sh(end)?;
-        self.power_off(bench)?;
-        self.power_on(bench, false)?;
+        self.power_off(run)?;
+        self.power_on(run, false)?;
         let source = self.source()?;
         ensure!(source.starts_with("/dev/sd"), "mounted from '{source}'");
         // A file whose data is on the SSD changes on the disk without the cache.
         self.save("before-restart")?;
         self.all_there()?;
-        self.power_off(bench)?;
-        self.power_on(bench, true)?;
+        self.power_off(run)?;
+        self.power_on(run, true)?;
         self.assembled()?;
         self.all_there()
     }
 
-    fn without_module(&mut self, bench: &Bench) -> Result<()> {
+    fn without_module(&mut self, run: &Run) -> Result<()> {
         let module = "/lib/modules/$(uname -r)/updates/dm-tandem.ko";
         self.sh(&format!("mv {module} {module}.away"))?;
-        self.power_off(bench)?;
-        self.power_on(bench, true)?;
+        self.power_off(run)?;
+        self.power_on(run, true)?;
         let source = self.source()?;
         ensure!(source.starts_with("/dev/sd"), "mounted from '{source}'");
         self.all_there()

@@ -6,7 +6,7 @@ use anyhow::Result;
 use tandem_guest::disks::{self, Pair, Scratch};
 use tandem_guest::guest::LONG;
 use tandem_guest::vm::{Parts, Screen, Vm};
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// A machine with the project installed and both disks plugged in, the partition mounted.
 pub(crate) struct Scene {
@@ -20,9 +20,9 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    pub(crate) fn new(bench: &Bench) -> Result<Self> {
-        let parts = Parts::get(bench.cx)?;
-        let mut vm = Vm::installed(bench.cx, &parts, Screen::Hidden)?;
+    pub(crate) fn new(run: &Run) -> Result<Self> {
+        let parts = Parts::get(run.cx)?;
+        let mut vm = Vm::installed(run.cx, &parts, Screen::Hidden)?;
         let scratch = Scratch::new()?;
         let pair = disks::pair(&scratch)?;
         vm.plug(&pair.origin)?;

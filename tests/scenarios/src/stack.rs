@@ -4,18 +4,18 @@
 
 mod late;
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use super::kept::STARTED;
-use tandem_guest::disks::Scratch;
+use tandem_guest::disks::{self, Scratch};
 use tandem_guest::guest::{LONG, SHORT};
 use tandem_guest::stage;
 use tandem_guest::vm::{Disk, Parts, Vm};
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// Longest time from power on until the desktop's targets are reached, on a busy machine without KVM.
 const BOOT: Duration = Duration::from_secs(600);
@@ -28,7 +28,7 @@ const DISKS: [&str; 4] = ["LEG0001", "LEG0002", "GROUP001", "SAFE0001"];
 /// The SSDs for the array, the volume and the encrypted disk.
 const SSDS: [&str; 3] = ["DART0001", "DART0002", "DART0003"];
 
-/// Makes the array, the volume and the encrypted disk. `LEG1` and so on are the names of the disks.
+/// Script that makes the array, the volume and the encrypted disk. `LEG1` and so on are the names of the disks.
 /// On a busy machine without KVM udev needs longer for all disks than the 90 s that systemd waits for a disk.
 const MAKE: &str = r#"set -e
 mdadm --quiet --create /dev/md/photos --run --level=1 --raid-devices=2 --metadata=1.2 /dev/LEG1 /dev/LEG2
@@ -56,36 +56,37 @@ END
 udevadm trigger --action=change --subsystem-match=block --settle; systemctl daemon-reload
 systemctl start srv-photos.mount srv-songs.mount
 readlink -f /dev/md/photos /dev/music/songs"#;
-/// Makes the whole SSD a logical volume, and prints the volume's device.
+/// Script that makes the whole SSD a logical volume, and prints the volume's device.
 const FRONT: &str = "(vgcreate -q fast /dev/SSD && lvcreate -q -y --extents 100%FREE --name front fast) >/dev/null 2>&1 && \
     udevadm settle && readlink -f /dev/fast/front";
-/// Prints how many sectors the array's cache has read from its SSD.
+/// Script that prints how many sectors the array's cache has read from its SSD.
 const HITS: &str = r#"dmsetup status MAPPING | awk '{ for (i = 1; i < NF; i++) if ($i == "read_hit") print $(i + 1) }'"#;
 /// Least number of sectors that the SSD has of the file that [`SAVE`] writes: nearly all 12288.
 const SAVED: u64 = 10_000;
-/// Prints the mapping that a file system lies on, through an encrypted volume if there is one.
+/// Script that prints the mapping that a file system lies on, through an encrypted volume if there is one.
 const BELOW: &str = r#"device=$(findmnt --noheadings --output SOURCE /srv/NAME) || exit 1
 case $device in /dev/mapper/safe) device=/dev/mapper/$(dmsetup deps -o devname safe | sed 's/.*(\(.*\))/\1/');; esac
 echo "$device""#;
 /// Writes a file and prints its checksum.
 const SAVE: &str = "cd /srv/NAME && dd if=/dev/urandom of=FILE bs=64k count=96 conv=fsync status=none && cksum FILE";
 
-/// Lets the volume grow below its cache, and the file system on both. Prints the length of the volume and that of the
-/// file system, both in KiB.
+/// Script that lets the volume grow below its cache, and the file system on both. The script prints the length of the
+/// volume and that of the file system, both in KiB.
 const GROW: &str = "lvextend -q --extents +100%FREE music/songs
 size=$(blockdev --getsize64 /dev/music/songs)
 for try in $(seq 300); do [ $(blockdev --getsize64 MAPPING) = $size ] && break; sleep 0.1; done
 resize2fs MAPPING && echo $((size / 1024)) $(df --output=size -k /srv/songs | tail -1)";
 
-/// Unlocks the encrypted disk through its cache, by the link that crypttab names, and mounts what is in it.
+/// Script that unlocks the encrypted disk through its cache, by the link that crypttab names, and mounts what is in it.
 const UNLOCK: &str = "udevadm settle; cryptsetup open --key-file /etc/safe.key \
     /dev/disk/by-uuid/11111111-0000-4000-8000-000000000003 safe && udevadm settle && mount /dev/mapper/safe /srv/safe";
 
-/// Makes a swap file on the array's cache and uses it.
+/// Script that makes a swap file on the array's cache and uses it.
 const SWAP: &str = "cd /srv/photos && dd if=/dev/zero of=swap bs=1M count=16 conv=fsync status=none && chmod 600 swap \
     && mkswap -q swap && swapon --priority 5 /srv/photos/swap";
 
-/// Lets the user anna mount the array through UDisks, as a person at the machine may after a password, and mounts it so.
+/// Script that lets the user anna mount the array through UDisks, as a person at the machine may after a password, and
+/// mounts it so.
 const MOUNT_AS_USER: &str = r#"umount /srv/photos && sed -i /photos/d /etc/fstab && systemctl daemon-reload
 cat >/etc/polkit-1/rules.d/10-mount.rules <<END
 polkit.addRule(function(action, subject) {
@@ -100,14 +101,14 @@ const AWAY: &str = "systemctl stop desktop";
 const BACK: &str = r#"systemctl start desktop
 until [ "$(loginctl show-user anna --property State --value)" = active ]; do sleep 0.1; done"#;
 
-/// Makes a script part of that person's session at the machine, as a program of the desktop is.
+/// Script that makes a script part of that person's session at the machine, as a program of the desktop is.
 const AT_DESKTOP: &str = "session=$(loginctl show-user anna --property Display --value) && \
     echo $$ >/sys/fs/cgroup/user.slice/user-$(id -u anna).slice/session-$session.scope/cgroup.procs && ";
 
 /// The file systems, in the order of [`SSDS`].
 const NAMES: [&str; 3] = ["photos", "songs", "safe"];
 
-type Test = fn(&mut Stack, &Bench) -> Result<()>;
+type Test = fn(&mut Stack, &Run) -> Result<()>;
 
 /// The layer's tests. Each test starts from the machine in the state that the test before it has left.
 const CASES: [(&str, Test); 12] = [
@@ -162,12 +163,12 @@ const CASES: [(&str, Test); 12] = [
 ];
 
 /// Runs the layer. For one case it also runs the tests before that case.
-pub fn run(bench: &mut Bench) -> Result<()> {
-    let mut stack = Stack::new(bench)?;
+pub fn run(run: &mut Run) -> Result<()> {
+    let mut stack = Stack::new(run)?;
     for (name, test) in CASES {
-        let result = test(&mut stack, bench);
-        bench.check(name, result);
-        if bench.is_done() {
+        let result = test(&mut stack, run);
+        run.check(name, result);
+        if run.is_done() {
             break;
         }
     }
@@ -178,7 +179,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
 struct Stack {
     vm: Option<Vm>,
     parts: Parts,
-    /// Holds the root disk.
+    /// The directory that holds the root disk.
     dir: PathBuf,
     disks: Vec<Disk>,
     /// Device names of the array and of the volume, and of the encrypted disk.
@@ -190,39 +191,22 @@ struct Stack {
     _scratch: Scratch,
 }
 
-fn disk(scratch: &Path, serial: &'static str, number: u64, is_ssd: bool) -> Result<Disk> {
-    let file = scratch.join(serial);
-    let mib = if is_ssd { SSD_MIB } else { DISK_MIB };
-    File::create(&file)?.set_len(mib << 20)?;
-    Ok(Disk {
-        file,
-        vendor: if is_ssd { "Swift" } else { "Seagull" },
-        product: if is_ssd { "Dart 80" } else { "Barge 64" },
-        serial,
-        wwn: 0x5000_c500_0000_0100 + number,
-        rotation_rate: if is_ssd { 1 } else { 7200 },
-        read_only: false,
-    })
-}
-
 impl Stack {
-    fn new(bench: &Bench) -> Result<Self> {
-        let parts = Parts::get(bench.cx)?;
-        let stage = stage::build(bench.cx, &parts)?;
+    fn new(run: &Run) -> Result<Self> {
+        let parts = Parts::get(run.cx)?;
+        let stage = stage::build(run.cx, &parts)?;
         let scratch = Scratch::new()?;
         let mut disks = Vec::new();
         for (number, serial) in (0..).zip(DISKS.into_iter().chain(SSDS)) {
-            disks.push(disk(
-                scratch.path(),
-                serial,
-                number,
-                SSDS.contains(&serial),
-            )?);
+            let is_ssd = SSDS.contains(&serial);
+            let mib = if is_ssd { SSD_MIB } else { DISK_MIB };
+            let wwn = 0x5000_c500_0000_0100 + number;
+            disks.push(disks::empty(scratch.path(), serial, wwn, mib, is_ssd)?);
         }
         let dir = scratch.path().join("machine");
         fs::create_dir(&dir)?;
         parts.copy_root(&dir)?;
-        let mut vm = Vm::power_on(bench.cx, &parts, &dir)?;
+        let mut vm = Vm::power_on(run.cx, &parts, &dir)?;
         vm.up(BOOT)?;
         stage::install(&mut vm, &stage)?;
         vm.agent.sh(late::TELL, SHORT)?;
@@ -259,13 +243,13 @@ impl Stack {
         Ok(self.vm()?.agent.sh(script, LONG)?.trim().to_owned())
     }
 
-    fn parts_are_refused(&mut self, bench: &Bench) -> Result<()> {
+    fn parts_are_refused(&mut self, run: &Run) -> Result<()> {
         let ssd = self.vm()?.device(SSDS[1])?;
         for (serial, volume) in [(DISKS[0], "array"), (DISKS[2], "volume group")] {
             let part = self.vm()?.device(serial)?;
             let line = format!("tandemctl plan {part} {ssd}");
             let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
-            bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+            run.note(&format!("{line}: {}\n{}", ended.code, ended.text));
             ensure!(
                 ended.code == 3,
                 "a part of an {volume} was not refused: {}",
@@ -291,7 +275,7 @@ impl Stack {
         Ok(())
     }
 
-    fn create(&mut self, bench: &Bench) -> Result<()> {
+    fn create(&mut self, run: &Run) -> Result<()> {
         for (origin, serial) in self.origins.clone().into_iter().zip(SSDS) {
             let mut ssd = self.vm()?.device(serial)?;
             if serial == SSDS[0] {
@@ -301,11 +285,11 @@ impl Stack {
             let told = self.sh(&format!(
                 "tandemctl create --yes --erase-ssd {origin} {ssd}"
             ))?;
-            bench.note(&told);
+            run.note(&told);
         }
         self.sh(UNLOCK)?;
         let table = self.sh("lsblk; dmsetup table; cat /proc/mdstat")?;
-        bench.note(&table);
+        run.note(&table);
         self.all_on_mappings()?;
         // New data of the array and of the volume is on their SSDs only when the machine goes off.
         for name in &NAMES[..2] {
@@ -321,7 +305,7 @@ impl Stack {
     }
 
     /// The volume has the file that was written through it.
-    fn on_volume(&mut self, bench: &Bench) -> Result<()> {
+    fn on_volume(&mut self, run: &Run) -> Result<()> {
         let mapping = self.below("photos")?;
         let devices = self.sh(&format!("dmsetup deps -o devname {mapping}"))?;
         ensure!(
@@ -333,13 +317,13 @@ impl Stack {
         self.vm()?.drop_page_cache()?;
         self.sh("cksum /srv/photos/new")?;
         let hits = self.sh(&counter)?.parse::<u64>()? - before;
-        bench.note(&format!("{devices}; {hits} sectors came from the volume"));
+        run.note(&format!("{devices}; {hits} sectors came from the volume"));
         ensure!(hits >= SAVED, "only {hits} sectors came from the volume");
         Ok(())
     }
 
     /// Nothing of the cache is left on the volume, and nothing uses it.
-    fn volume_is_free(&mut self, _: &Bench) -> Result<()> {
+    fn volume_is_free(&mut self, _: &Run) -> Result<()> {
         let left = self.sh("blkid --probe /dev/fast/front || true")?;
         ensure!(left.is_empty(), "left on the volume: {left}");
         let ssd = self.vm()?.device(SSDS[0])?;
@@ -349,10 +333,10 @@ impl Stack {
         .map(drop)
     }
 
-    fn grow(&mut self, bench: &Bench) -> Result<()> {
+    fn grow(&mut self, run: &Run) -> Result<()> {
         let mapping = self.below("songs")?;
         let told = self.sh(&GROW.replace("MAPPING", &mapping))?;
-        bench.note(&told);
+        run.note(&told);
         let sizes = told.lines().last().unwrap_or_default();
         let sizes = sizes.split_whitespace().map(str::parse::<u64>);
         let sizes: Vec<u64> = sizes.collect::<Result<_, _>>()?;
@@ -382,9 +366,9 @@ impl Stack {
     }
 
     /// Switches the machine off and on, with all disks but perhaps one.
-    fn start_again(&mut self, bench: &Bench, without: Option<&str>) -> Result<()> {
+    fn start_again(&mut self, run: &Run, without: Option<&str>) -> Result<()> {
         self.vm.take().map_or(Ok(()), Vm::power_off)?;
-        let mut vm = Vm::power_on(bench.cx, &self.parts, &self.dir)?;
+        let mut vm = Vm::power_on(run.cx, &self.parts, &self.dir)?;
         for disk in &self.disks {
             if without != Some(disk.serial) {
                 vm.plug(disk)?;
@@ -396,12 +380,12 @@ impl Stack {
         Ok(())
     }
 
-    fn restart(&mut self, bench: &Bench) -> Result<()> {
-        self.start_again(bench, None)?;
+    fn restart(&mut self, run: &Run) -> Result<()> {
+        self.start_again(run, None)?;
         // On a busy machine lvm2 may activate a volume later than the start waits for it.
         self.sh(late::MOUNTED)?;
         let state = self.sh("lsblk; cat /proc/mdstat; systemctl --failed --no-legend --plain; journalctl -b --no-pager -o cat -u tandem-assemble -u tandem")?;
-        bench.note(&state);
+        run.note(&state);
         self.all_on_mappings()?;
         let failed = self.sh("systemctl --failed --no-legend --plain")?;
         ensure!(failed.is_empty(), "units failed: {failed}");
@@ -413,14 +397,14 @@ impl Stack {
     }
 
     /// While the SSD is missing, the disk would be held and the start would wait for the volume.
-    fn no_write_back_below_crypttab(&mut self, bench: &Bench) -> Result<()> {
+    fn no_write_back_below_crypttab(&mut self, run: &Run) -> Result<()> {
         let mapping = self.below("safe")?;
         let name = mapping.trim_start_matches("/dev/mapper/");
         let write_back = format!("tandemctl mode --yes writeback {name}");
         let refused = self.vm()?.agent.run(&write_back, SHORT, |_| ())?;
-        bench.note(&refused.text);
+        run.note(&refused.text);
         ensure!(
-            refused.code != 0 && refused.text.contains("/etc/crypttab unlocks"),
+            refused.code != 0 && refused.text.contains("the computer unlocks it"),
             "write-back was not refused: {}",
             refused.text
         );
@@ -428,12 +412,12 @@ impl Stack {
     }
 
     /// The swap file works, and the unit that would write the memory to it fails before it writes anything.
-    fn no_hibernation(&mut self, bench: &Bench) -> Result<()> {
+    fn no_hibernation(&mut self, run: &Run) -> Result<()> {
         self.sh(SWAP)?;
         let line = "systemctl start systemd-hibernate.service";
         let ended = self.vm()?.agent.run(line, SHORT, |_| ())?;
         let said = self.sh("journalctl -b --no-pager -o cat -u systemd-hibernate")?;
-        bench.note(&format!("{}\n{said}", ended.text));
+        run.note(&format!("{}\n{said}", ended.text));
         ensure!(
             ended.code != 0 && said.contains("cannot hibernate: /srv/photos/swap"),
             "hibernation was not refused: {said}"
@@ -442,12 +426,12 @@ impl Stack {
             .map(drop)
     }
 
-    fn remove(&mut self, bench: &Bench) -> Result<()> {
+    fn remove(&mut self, run: &Run) -> Result<()> {
         for name in NAMES {
             let mapping = self.below(name)?;
             let mapping = mapping.trim_start_matches("/dev/mapper/");
             let told = self.sh(&format!("tandemctl remove --yes {mapping}"))?;
-            bench.note(&told);
+            run.note(&told);
         }
         self.all_there()?;
         let tandem = self.sh("dmsetup table --target tandem")?;
@@ -456,25 +440,25 @@ impl Stack {
     }
 
     /// The mount moves to the cache and back. Another user may unmount the disk at neither place.
-    fn unmounted_by_its_user(&mut self, bench: &Bench) -> Result<()> {
+    fn unmounted_by_its_user(&mut self, run: &Run) -> Result<()> {
         let origin = self.origins[0].clone();
         let ssd = self.vm()?.device(SSDS[0])?;
         self.sh(&MOUNT_AS_USER.replace("ORIGIN", &origin))?;
         self.sh(&format!(
             "tandemctl create --yes --erase-ssd {origin} {ssd}"
         ))?;
-        let mapping = self.unmount_as_user(bench, "/dev/mapper/tandem-")?;
+        let mapping = self.unmount_as_user(run, "/dev/mapper/tandem-")?;
         // UDisks removes only folders that it has made itself, and this one was made for the moved mount.
         self.sh(&format!(
             "rmdir /media/anna/photos; runuser -u anna -- udisksctl mount --no-user-interaction --block-device {mapping}"
         ))?;
         let name = mapping.trim_start_matches("/dev/mapper/");
         self.sh(&format!("tandemctl remove --yes {name}"))?;
-        self.unmount_as_user(bench, "/dev/md").map(drop)
+        self.unmount_as_user(run, "/dev/md").map(drop)
     }
 
     /// Unmounts the array's file system as the user anna, and returns the device that it was mounted from.
-    fn unmount_as_user(&mut self, bench: &Bench, prefix: &str) -> Result<String> {
+    fn unmount_as_user(&mut self, run: &Run, prefix: &str) -> Result<String> {
         let source = self.sh("findmnt --noheadings --output SOURCE /media/anna/photos")?;
         ensure!(source.starts_with(prefix), "mounted from {source}");
         for (before, place, user, may) in [
@@ -488,7 +472,7 @@ impl Stack {
                 "{place}runuser -u {user} -- udisksctl unmount --no-user-interaction --block-device {source}"
             );
             let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
-            bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+            run.note(&format!("{line}: {}\n{}", ended.code, ended.text));
             ensure!(
                 (ended.code == 0) == may,
                 "{user} unmounts {source}: {}",

@@ -3,6 +3,7 @@
 //! person's computer does: from a partition of a hard disk, by an initial file system that one of Debian's tools has made
 //! in the machine.
 
+pub mod bios;
 mod generator;
 mod names;
 mod sleep;
@@ -20,7 +21,7 @@ use tandem_guest::guest::MOUNT_POINT;
 use tandem_guest::stage;
 use tandem_guest::vm::{Boot, Disk, Parts, SMALL, Vm};
 use tandem_harness::cx::{Cx, say};
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 use tandem_harness::{hash, run};
 
 /// Longest time from power on until the desktop's targets are reached, on a busy machine without KVM.
@@ -32,7 +33,7 @@ const STARTED: &str = include_str!("../../guest/machine/started.sh");
 /// Script that keeps the mounted folder in use until the machine is off.
 const IN_USE: &str = "cd /home/anna/Archive && systemd-run --quiet --unit=user --property=WorkingDirectory=/home/anna/Archive sleep 100000 && systemctl is-active user";
 
-type Test = fn(&mut Desk, &Bench) -> Result<()>;
+type Test = fn(&mut Desk, &Run) -> Result<()>;
 
 /// Script that ends when the service has told systemd not to hibernate.
 const NO_HIBERNATION: &str = "for _ in $(seq 150); do grep -qx AllowHibernation=no /run/systemd/sleep.conf.d/50-tandem.conf && exit 0; \
@@ -89,31 +90,23 @@ const CASES: [(&str, Test); 12] = [
 ];
 /// Runs the layer with the initial file systems that Debian installs. For one case it also runs the tests before that
 /// case.
-pub fn run(bench: &mut Bench) -> Result<()> {
-    run_with(bench, &INITRAMFS_TOOLS)
+pub fn run(run: &mut Run) -> Result<()> {
+    run_with(run, &INITRAMFS_TOOLS)
 }
 
 /// The same with initial file systems by dracut.
-pub fn dracut(bench: &mut Bench) -> Result<()> {
-    run_with(bench, &DRACUT)
+pub fn dracut(run: &mut Run) -> Result<()> {
+    run_with(run, &DRACUT)
 }
 
-fn run_with(bench: &mut Bench, generator: &'static Generator) -> Result<()> {
-    let mut desk = Desk::new(bench, generator)?;
-    let number = if bench.is_whole() {
+fn run_with(run: &mut Run, generator: &'static Generator) -> Result<()> {
+    let mut desk = Desk::new(run, generator)?;
+    let number = if run.is_whole() {
         CASES.len()
     } else {
         generator.ordinary
     };
-    for (name, test) in CASES.into_iter().take(number) {
-        let result = test(&mut desk, bench);
-        let failed = result.is_err();
-        bench.check(name, result);
-        // What comes next would start from a state that nobody knows.
-        if failed || bench.is_done() {
-            break;
-        }
-    }
+    run.in_turn(&mut desk, CASES.into_iter().take(number));
     Ok(())
 }
 
@@ -164,10 +157,10 @@ struct Desk {
 
 impl Desk {
     /// Starts from the plain disks. The folder is mounted and in use.
-    fn new(bench: &Bench, generator: &'static Generator) -> Result<Self> {
-        let mut parts = Parts::with(bench.cx, generator.packages)?;
+    fn new(run: &Run, generator: &'static Generator) -> Result<Self> {
+        let mut parts = Parts::with(run.cx, generator.packages)?;
         parts.append = SMALL;
-        let prepared = prepared(bench.cx, &parts, generator)?;
+        let prepared = prepared(run.cx, &parts, generator)?;
         let scratch = Scratch::new()?;
         let system = disks::system(&scratch, &prepared.join("root.ext4"))?;
         let folder = disks::pair(&scratch)?;
@@ -187,7 +180,7 @@ impl Desk {
             written: Vec::new(),
             _scratch: scratch,
         };
-        desk.start(bench, &format!("root=UUID={}", desk.uuid()?), true)?;
+        desk.start(run, &format!("root=UUID={}", desk.uuid()?), true)?;
         desk.files = desk.vm()?.checksums()?;
         Ok(desk)
     }
@@ -214,12 +207,12 @@ impl Desk {
     }
 
     /// Switches the machine on, and waits until its start is over. Nothing of the start may fail.
-    fn start(&mut self, bench: &Bench, root: &str, ssd: bool) -> Result<()> {
+    fn start(&mut self, run: &Run, root: &str, ssd: bool) -> Result<()> {
         let begun = Instant::now();
-        let mut vm = self.switched_on(bench, root, ssd)?;
+        let mut vm = self.switched_on(run, root, ssd)?;
         let up = vm.up(BOOT).and_then(|()| vm.agent.sh(STARTED, BOOT));
         let told = up.with_context(|| format!("console: {}", run::tail(&vm.console())))?;
-        bench.note(&format!(
+        run.note(&format!(
             "{root}: started in {} s\n{told}",
             begun.elapsed().as_secs()
         ));
@@ -228,12 +221,12 @@ impl Desk {
     }
 
     /// The machine at the beginning of its start, with its disks.
-    fn switched_on(&self, bench: &Bench, root: &str, ssd: bool) -> Result<Vm> {
-        let boot = Boot {
+    fn switched_on(&self, run: &Run, root: &str, ssd: bool) -> Result<Vm> {
+        let boot = Boot::Direct {
             initrd: self.initrd.clone(),
             root: format!("{root} ro"),
         };
-        let mut vm = Vm::power_on_by(bench.cx, &self.parts, &self.dir, &boot)?;
+        let mut vm = Vm::power_on_by(run.cx, &self.parts, &self.dir, &boot)?;
         vm.plug(&self.system.origin)?;
         if ssd {
             vm.plug(&self.system.ssd)?;
@@ -247,10 +240,10 @@ impl Desk {
     }
 
     /// Switches the machine off as its user does, and takes the initial file system that it has by then.
-    fn power_off(&mut self, bench: &Bench) -> Result<()> {
+    fn power_off(&mut self, run: &Run) -> Result<()> {
         let begun = Instant::now();
         mem::take(&mut self.vm).map_or(Ok(()), Vm::power_off)?;
-        bench.note(&format!("switched off in {} s", begun.elapsed().as_secs()));
+        run.note(&format!("switched off in {} s", begun.elapsed().as_secs()));
         let new = self.dir.join("initrd");
         let _ = fs::remove_file(&new);
         let path = format!("/boot/initrd.img-{}", self.parts.kernel.release);
@@ -318,7 +311,7 @@ impl Desk {
     }
 
     /// The folder is in use when its cache is asked for, and the machine loses power before it starts next.
-    fn folder(&mut self, bench: &Bench) -> Result<()> {
+    fn folder(&mut self, run: &Run) -> Result<()> {
         self.sh(IN_USE)?;
         self.renamed_in_fstab()?;
         self.prepare(self.folder.origin.serial, self.folder.ssd.serial)?;
@@ -336,22 +329,22 @@ impl Desk {
         self.sh("sync")?;
         self.vm = None;
         let root = format!("root=UUID={}", self.uuid()?);
-        self.start(bench, &root, true)?;
+        self.start(run, &root, true)?;
         self.is_cached(MOUNT_POINT, true)?;
         self.all_there()
     }
 
-    fn by_uuid(&mut self, bench: &Bench) -> Result<()> {
+    fn by_uuid(&mut self, run: &Run) -> Result<()> {
         self.save("before-the-cache")?;
         self.prepare(self.system.origin.serial, self.system.ssd.serial)?;
         self.is_cached("/", false)?;
         let order = self.generator.order;
-        bench.note(&self.sh(order)?);
+        run.note(&self.sh(order)?);
         // The disk is written after its SSD was prepared.
         self.save("before-the-start")?;
-        self.power_off(bench)?;
+        self.power_off(run)?;
         let root = format!("root=UUID={}", self.uuid()?);
-        self.start(bench, &root, true)?;
+        self.start(run, &root, true)?;
         self.is_cached("/", true)?;
         self.is_cached(MOUNT_POINT, true)?;
         self.sh(NO_HIBERNATION)?;
@@ -363,20 +356,20 @@ impl Desk {
         self.all_there()
     }
 
-    fn by_label(&mut self, bench: &Bench) -> Result<()> {
+    fn by_label(&mut self, run: &Run) -> Result<()> {
         // Read twice, so that the SSD has it.
         self.all_there()?;
         self.has_grub_block()?;
-        self.power_off(bench)?;
+        self.power_off(run)?;
         disks::change_in_block(&self.system.origin, GRUB_BLOCK, "before", "behind")?;
-        self.start(bench, "root=LABEL=guest", true)?;
+        self.start(run, "root=LABEL=guest", true)?;
         self.is_cached("/", true)?;
         self.shows_grub_block()?;
         let (fills, hits) = (self.counter("fills")?, self.counter("read_hit")?);
         self.all_there()?;
         let fills = self.counter("fills")? - fills;
         let hits = self.counter("read_hit")? - hits;
-        bench.note(&format!("warm: {hits} sectors hit, {fills} fills"));
+        run.note(&format!("warm: {hits} sectors hit, {fills} fills"));
         // Three files of 8 MiB.
         ensure!(hits >= 40_000, "only {hits} sectors came from the SSD");
         Ok(())
@@ -385,15 +378,15 @@ impl Desk {
     /// The machine loses power, and its SSD with it. A file that the SSD has is changed on the plain disk. The picture
     /// of the start says why the start takes longer. This is a start of all of Debian; the others start little more than the
     /// project.
-    fn without_ssd(&mut self, bench: &Bench) -> Result<()> {
+    fn without_ssd(&mut self, run: &Run) -> Result<()> {
         self.vm = None;
         let small = std::mem::take(&mut self.parts.append);
-        self.start(bench, "root=LABEL=guest splash plymouth.debug", false)?;
+        self.start(run, "root=LABEL=guest splash plymouth.debug", false)?;
         self.parts.append = small;
         self.is_cached("/", false)?;
         let shown =
             self.sh("grep -aoh 'displaying message.*' /var/log/plymouth-debug.log | sort -u")?;
-        bench.note(&shown);
+        run.note(&shown);
         let ssd = self.system.ssd.serial;
         for words in [
             "Waiting for the SSD ",
@@ -408,24 +401,24 @@ impl Desk {
         self.is_cached(MOUNT_POINT, true)?;
         self.save("through-the-cache")?;
         self.all_there()?;
-        self.power_off(bench)
+        self.power_off(run)
     }
 
-    fn by_partuuid(&mut self, bench: &Bench) -> Result<()> {
-        self.start(bench, &format!("root=PARTUUID={SYSTEM_PART}"), true)?;
+    fn by_partuuid(&mut self, run: &Run) -> Result<()> {
+        self.start(run, &format!("root=PARTUUID={SYSTEM_PART}"), true)?;
         self.is_cached("/", true)?;
         self.all_there()
     }
 
-    fn removed(&mut self, bench: &Bench) -> Result<()> {
+    fn removed(&mut self, run: &Run) -> Result<()> {
         let cache = self.source("/")?;
         let name = cache.trim_start_matches("/dev/mapper/");
         self.sh(&format!("tandemctl remove --yes {name}"))?;
         let table = self.sh(&format!("dmsetup table {name}"))?;
         ensure!(table.contains(" linear "), "the table is {table}");
         self.all_there()?;
-        self.power_off(bench)?;
-        self.start(bench, "root=LABEL=guest", true)?;
+        self.power_off(run)?;
+        self.start(run, "root=LABEL=guest", true)?;
         self.is_cached("/", false)?;
         let told = self.sh("dmesg | grep tandem: || true")?;
         ensure!(
@@ -435,24 +428,24 @@ impl Desk {
         self.all_there()
     }
 
-    fn by_name(&mut self, bench: &Bench) -> Result<()> {
+    fn by_name(&mut self, run: &Run) -> Result<()> {
         self.prepare(self.system.origin.serial, self.system.ssd.serial)?;
         // The disk's place. The kernel numbers disks that it finds at once in any order, so /dev/sda1 may be any of them.
         let disk = self.device(self.system.origin.serial)?;
         let find = format!("find -L /dev/disk/by-path -samefile /dev/{disk}1 | head -n 1");
         let name = self.sh(&find)?;
         ensure!(!name.is_empty(), "the disk has no name by its place");
-        self.power_off(bench)?;
-        self.start(bench, &format!("root={name}"), true)?;
+        self.power_off(run)?;
+        self.start(run, &format!("root={name}"), true)?;
         self.is_cached("/", true)?;
         self.save("through-the-cache")?;
         self.all_there()?;
-        self.power_off(bench)
+        self.power_off(run)
     }
 
-    fn old_initrd(&mut self, bench: &Bench) -> Result<()> {
+    fn old_initrd(&mut self, run: &Run) -> Result<()> {
         let new = mem::replace(&mut self.initrd, self.old.clone());
-        self.start(bench, "root=LABEL=guest", true)?;
+        self.start(run, "root=LABEL=guest", true)?;
         self.is_cached("/", false)?;
         self.save("through-the-cache")?;
         self.all_there()?;
@@ -460,39 +453,39 @@ impl Desk {
         self.sh("sync")?;
         self.vm = None;
         self.initrd = new;
-        self.start(bench, "root=LABEL=guest", true)?;
+        self.start(run, "root=LABEL=guest", true)?;
         self.is_cached("/", true)?;
         self.all_there()?;
-        self.power_off(bench)
+        self.power_off(run)
     }
 
-    fn without_module(&mut self, bench: &Bench) -> Result<()> {
+    fn without_module(&mut self, run: &Run) -> Result<()> {
         let module = "/lib/modules/$(uname -r)/updates/dm-tandem.ko";
         let update = format!("depmod && {}", self.generator.update);
-        self.start(bench, "root=LABEL=guest", true)?;
+        self.start(run, "root=LABEL=guest", true)?;
         self.is_cached("/", true)?;
         let told = self.sh(&format!("mv {module} {module}.away && {update} 2>&1"))?;
         ensure!(told.contains("has no module"), "the tool says: {told}");
-        self.power_off(bench)?;
-        self.start(bench, "root=LABEL=guest", true)?;
+        self.power_off(run)?;
+        self.start(run, "root=LABEL=guest", true)?;
         self.is_cached("/", false)?;
         self.save("through-the-cache")?;
         self.all_there()?;
         self.sh(&format!("mv {module}.away {module} && {update}"))?;
-        self.power_off(bench)?;
-        self.start(bench, "root=LABEL=guest", true)?;
+        self.power_off(run)?;
+        self.start(run, "root=LABEL=guest", true)?;
         self.is_cached("/", true)?;
         self.all_there()?;
-        self.power_off(bench)
+        self.power_off(run)
     }
 
-    fn damaged(&mut self, bench: &Bench) -> Result<()> {
+    fn damaged(&mut self, run: &Run) -> Result<()> {
         disks::damage_superblocks(&self.system.ssd.file)?;
-        self.start(bench, "root=LABEL=guest", true)?;
+        self.start(run, "root=LABEL=guest", true)?;
         self.is_cached("/", false)?;
         let listed = self.sh("tandemctl list")?;
-        bench.note(&listed);
+        run.note(&listed);
         self.all_there()?;
-        self.power_off(bench)
+        self.power_off(run)
     }
 }

@@ -11,7 +11,7 @@ use super::scene::Scene;
 use crate::demo::{drive, show_failure, start_app};
 use tandem_guest::guest::{LONG, MOUNT_POINT, SHORT};
 use tandem_guest::image::PASSWORD;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 use tandem_harness::report::Report;
 
 /// Bytes a second that the hard disk accepts while a drain is watched.
@@ -55,21 +55,21 @@ pub const PARTS: [(&str, Part); 2] = [
 ];
 
 /// Runs the layer.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub fn run(run: &mut Run) -> Result<()> {
     for (name, part) in PARTS {
-        if !bench.wants(name) {
+        if !run.wants(name) {
             continue;
         }
-        let mut scene = Scene::new(bench)?;
+        let mut scene = Scene::new(run)?;
         let directory = name.split_whitespace().next_back().unwrap_or(name);
-        let page = bench.cx.target.join("vm-writeback").join(directory);
+        let page = run.cx.target.join("vm-writeback").join(directory);
         let mut report = Report::new(&page, name)?;
         let result = part(&mut scene, &mut report);
         if let Err(error) = &result {
-            bench.note(&show_failure(&mut scene.vm, &mut report, error));
+            run.note(&show_failure(&mut scene.vm, &mut report, error));
         }
         report.finish()?;
-        bench.check(name, result);
+        run.check(name, result);
     }
     Ok(())
 }
@@ -107,8 +107,7 @@ fn by_clicks(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let told = scene.vm.agent.sh("tandemctl status", SHORT)?;
     report.output(&told);
     ensure!(
-        told.contains("Not yet on the hard disk: ")
-            && !told.contains("Not yet on the hard disk: nothing"),
+        told.contains("waiting to be written"),
         "tandemctl says nothing of it: {told}"
     );
 
@@ -288,7 +287,7 @@ fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let told = scene.vm.agent.sh("tandemctl status", SHORT)?;
     report.output(&told);
     ensure!(
-        told.contains("not yet on the hard disk") && told.contains("comes back"),
+        told.contains("not yet on the hard disk") && told.contains("reconnect the SSD"),
         "tandemctl does not say it: {told}"
     );
     scene.slow(0)?;
@@ -321,7 +320,7 @@ fn pulled(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let told = scene.vm.agent.sh("tandemctl status", SHORT)?;
     report.output(&told);
     ensure!(
-        told.contains("State:   active") && told.contains("Not yet on the hard disk: nothing"),
+        told.contains("Working") && told.contains("Everything is on the hard disk"),
         "it is not as it was: {told}"
     );
     scene.vm.mount()?;

@@ -21,7 +21,7 @@ use crate::kernels::Target;
 use crate::{kernels, suite};
 use tandem_guest::qemu::Qemu;
 use tandem_harness::cx::{Cx, say};
-use tandem_harness::fetch;
+use tandem_harness::{fetch, pins};
 
 /// Arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
@@ -79,6 +79,7 @@ impl Kind {
                 ("dm-cache-wb", "the same, writeback"),
                 ("bcache", "writethrough, buckets of 64 KiB"),
                 ("bcache-wb", "the same, writeback"),
+                ("dm-writeboost", WRITEBOOST),
             ],
             Self::Time => &[
                 ("disk", "without a cache"),
@@ -90,6 +91,7 @@ impl Kind {
                 ("dm-cache-wb", "the same, writeback"),
                 ("bcache", "writethrough, nothing bypassed"),
                 ("bcache-wb", "the same, writeback"),
+                ("dm-writeboost", WRITEBOOST),
             ],
             Self::Drain => &[
                 ("elevator", "the disk alone, all blocks in order"),
@@ -98,6 +100,7 @@ impl Kind {
                 ("dm-writecache", "blocks of 4 KiB"),
                 ("dm-cache-wb", "smq, writeback, blocks of 32 KiB"),
                 ("bcache-wb", "writeback, nothing bypassed"),
+                ("dm-writeboost", WRITEBOOST),
             ],
         }
     }
@@ -121,6 +124,8 @@ const MODULES: &[&str] = &[
     "dm-cache-smq",
     "bcache",
 ];
+
+const WRITEBOOST: &str = "writeback, a log in memory of 127 blocks, streams of reads kept";
 
 /// Longest run of a guest that counts its instructions, without KVM.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -180,7 +185,8 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
 
 struct Guest {
     target: Target,
-    model: PathBuf,
+    /// The models, and the peers that are no part of the kernel.
+    built: [PathBuf; 2],
     make_bcache: PathBuf,
     qemu: Qemu,
     log: PathBuf,
@@ -189,19 +195,26 @@ struct Guest {
 impl Guest {
     fn new(cx: &Cx, log: PathBuf) -> Result<Self> {
         let target = kernels::target(cx, kernels::Source::Debian12Backports, &log)?;
-        let build = cx.target.join("bench-model");
-        // The kernel's compiler, as for our module.
-        kbuild::module(
-            &cx.path("tests/bench/model"),
-            &target.kernel.build,
-            &build,
-            &["CC=gcc-12"],
-            &log,
-        )?;
+        let module = |source: &Path, name: &str| -> Result<PathBuf> {
+            let build = cx.target.join(format!("bench-{name}"));
+            // The kernel's compiler, as for our module.
+            let settings = ["CC=gcc-12"];
+            kbuild::module(source, &target.kernel.build, &build, &settings, &log)?;
+            Ok(build.join(format!("dm-{name}.ko")))
+        };
+        let peer = fetch::all_pinned(cx, &pins::group("dm-writeboost")?)?;
+        let peer = fetch::unpacked(cx, "dm-writeboost", &peer)?.join("usr/src");
+        let Some(peer) = fs::read_dir(&peer)?.next().transpose()? else {
+            bail!("{} is empty", peer.display());
+        };
+        let built = [
+            module(&cx.path("tests/bench/model"), "model")?,
+            module(&peer.path(), "writeboost")?,
+        ];
         let tools = fetch::unpacked(cx, "bcache-tools", &[fetch::own(cx, "bcache-tools")?])?;
         Ok(Self {
             target,
-            model: build.join("dm-model.ko"),
+            built,
             make_bcache: tools.join("usr/sbin/make-bcache"),
             qemu: Qemu::get(cx)?,
             log,
@@ -214,8 +227,8 @@ impl Guest {
             .chain(MODULES.iter().copied())
             .collect();
         let programs = [(self.make_bcache.as_path(), "/make-bcache")];
-        let (built, modules) =
-            kernels::initramfs(cx, &self.target, &modules, &[&self.model], &programs)?;
+        let own = self.built.each_ref().map(PathBuf::as_path);
+        let (built, modules) = kernels::initramfs(cx, &self.target, &modules, &own, &programs)?;
         let own = cx.target.join(format!("bench-{}.cpio", kind.name()));
         fs::copy(built, &own)?;
         Ok((own, modules))

@@ -10,7 +10,7 @@ use tandem_harness::kbuild;
 use anyhow::{Result, bail, ensure};
 
 use crate::uml;
-use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::{hash, run};
 
 /// checkpatch's complaints about lists that a macro of the including file expands: checkpatch does not see that macro.
@@ -27,27 +27,27 @@ pub fn layers() -> Vec<Layer> {
     }]
 }
 
-fn c_style(bench: &mut Bench) -> Result<()> {
-    let files = sources(bench)?;
-    let source = uml::source(bench.cx)?;
+fn c_style(run: &mut Run) -> Result<()> {
+    let files = sources(run)?;
+    let source = uml::source(run.cx)?;
     for file in &files {
         let mut command = run::cmd("perl", [source.join("scripts/checkpatch.pl")]);
         command
             .args(["--no-tree", "--terse", "--show-types", "--no-summary"])
             .args(["--ignore", X_MACROS, "--file"])
             .arg(file)
-            .current_dir(bench.cx.path("kmod"));
-        bench.command(&format!("checkpatch {}", file.display()), &mut command);
+            .current_dir(run.cx.path("kmod"));
+        run.command(&format!("checkpatch {}", file.display()), &mut command);
     }
-    let result = sparse(bench);
-    bench.check("sparse", result);
-    let result = divisions(bench);
-    bench.check("32 bits", result);
+    let result = sparse(run);
+    run.check("sparse", result);
+    let result = divisions(run);
+    run.check("32 bits", result);
     Ok(())
 }
 
 /// C files and headers of the module, relative to its directory.
-fn sources(bench: &Bench) -> Result<Vec<PathBuf>> {
+fn sources(run: &Run) -> Result<Vec<PathBuf>> {
     let list = run::output(
         run::cmd(
             "git",
@@ -58,7 +58,7 @@ fn sources(bench: &Bench) -> Result<Vec<PathBuf>> {
                 "configure.d/*.[ch]",
             ],
         )
-        .current_dir(bench.cx.path("kmod")),
+        .current_dir(run.cx.path("kmod")),
     )?;
     // Headers that define the kernel's names in user space break the kernel's style.
     let words_of_kernel = |file: &&str| file.contains("/env-user/");
@@ -71,10 +71,10 @@ fn sources(bench: &Bench) -> Result<Vec<PathBuf>> {
 
 /// Checks every file of the module as it is compiled for a kernel. sparse only warns and never fails, so that any
 /// output is a failure.
-fn sparse(bench: &Bench) -> Result<()> {
-    let kernel = uml::kernel(bench.cx, "plain")?;
-    let build = bench.cx.target.join("kmod-sparse");
-    kbuild::copy(&bench.cx.path("kmod"), &build)?;
+fn sparse(run: &Run) -> Result<()> {
+    let kernel = uml::kernel(run.cx, "plain")?;
+    let build = run.cx.target.join("kmod-sparse");
+    kbuild::copy(&run.cx.path("kmod"), &build)?;
     let mut make = run::cmd(
         "make",
         ["-s", "-j2", "ARCH=um", "C=2", "CHECK=sparse", "-C"],
@@ -82,8 +82,8 @@ fn sparse(bench: &Bench) -> Result<()> {
     make.arg(&kernel.build)
         .arg(format!("M={}", build.display()))
         .arg("modules");
-    run::logged(&mut make, &bench.log)?;
-    let log = fs::read_to_string(&bench.log)?;
+    run::logged(&mut make, &run.log)?;
+    let log = fs::read_to_string(&run.log)?;
     let ours = build.display().to_string();
     let complaints: Vec<_> = log
         .lines()
@@ -99,30 +99,24 @@ fn sparse(bench: &Bench) -> Result<()> {
 
 /// A processor of 32 bits does not divide 64 bits: the compiler calls a function that the kernel does not have, and the
 /// module cannot be loaded. The module has to use the divisions of linux/math64.h.
-fn divisions(bench: &Bench) -> Result<()> {
-    let source = uml::source(bench.cx)?;
-    let config = bench.cx.path("tests/module/config/i386.config");
+fn divisions(run: &Run) -> Result<()> {
+    let source = uml::source(run.cx)?;
+    let config = run.cx.path("tests/module/config/i386.config");
     let key = hash::key([source.display().to_string(), fs::read_to_string(&config)?]);
-    let kernel = bench.cx.cached("kernel-i386", &key, |dir| {
+    let kernel = run.cx.cached("kernel-i386", &key, |dir| {
         let make = |target: &str| {
             let mut make = run::cmd("nice", ["make", "-s", "-j2", "ARCH=i386", "-C"]);
             make.arg(&source).arg(format!("O={}", dir.display()));
             make.env("KCONFIG_ALLCONFIG", &config).arg(target);
-            run::logged(&mut make, &bench.log)
+            run::logged(&mut make, &run.log)
         };
         make("allnoconfig")?;
         make("modules_prepare")
     })?;
-    let build = bench.cx.target.join("kmod-32");
+    let build = run.cx.target.join("kmod-32");
     // The kernel itself is not built here, so that its symbols are not known either: modpost only warns.
     let settings = ["ARCH=i386", "KBUILD_MODPOST_WARN=1"];
-    kbuild::module(
-        &bench.cx.path("kmod"),
-        &kernel,
-        &build,
-        &settings,
-        &bench.log,
-    )?;
+    kbuild::module(&run.cx.path("kmod"), &kernel, &build, &settings, &run.log)?;
     let mut nm = run::cmd("nm", ["--print-file-name"]);
     for part in ["core", "linux"] {
         for entry in fs::read_dir(build.join(part))? {

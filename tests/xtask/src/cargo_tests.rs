@@ -10,17 +10,19 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 use tandem_harness::{libtest, run};
 
 /// Programs that run at once.
 const AT_ONCE: usize = 4;
 /// Number of the first X server; each of the programs at once has its own.
 const DISPLAY: usize = 70;
+/// Numbers of displays between those of two lanes.
+const APART: usize = 20;
 
 /// A test program.
 struct Program {
-    /// Its name, without the hash that cargo appends.
+    /// Name of the program, without the hash that cargo appends.
     name: String,
     file: PathBuf,
     /// The folder of its package, in which its tests run.
@@ -32,9 +34,9 @@ struct Program {
 ///
 /// # Errors
 /// The packages do not build.
-pub fn run(bench: &mut Bench, packages: &[&str], shown: bool, without: &[&str]) -> Result<()> {
-    let programs = built(bench, packages)?;
-    let logs = bench.log.with_extension("programs");
+pub fn run(run: &mut Run, packages: &[&str], shown: bool, without: &[&str]) -> Result<()> {
+    let programs = built(run, packages)?;
+    let logs = run.log.with_extension("programs");
     if logs.exists() {
         fs::remove_dir_all(&logs)?;
     }
@@ -44,11 +46,11 @@ pub fn run(bench: &mut Bench, packages: &[&str], shown: bool, without: &[&str]) 
         let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.pop_front()
     };
-    let case = bench.case.clone();
+    let case = run.case.clone();
     let lane = |lane: usize| {
         let mut ended = Vec::new();
         while let Some(program) = next() {
-            let display = shown.then_some(DISPLAY + lane);
+            let display = shown.then_some(DISPLAY + lane * APART);
             let log = logs.join(program.file.file_name().unwrap_or_default());
             let mut command = program.command(display, without, case.as_deref());
             ended.push((program, run::logged(&mut command, &log), log));
@@ -65,18 +67,18 @@ pub fn run(bench: &mut Bench, packages: &[&str], shown: bool, without: &[&str]) 
         let ended = ended.map_err(|_| anyhow!("a lane of test programs ended by a panic"))?;
         for (program, result, log) in ended {
             let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-            bench.note(&format!("--- {}\n{said}", program.name));
-            let before = bench.tests.len();
+            run.note(&format!("--- {}\n{said}", program.name));
+            let before = run.tests.len();
             // A program that crashed prints no line for its tests.
-            if libtest::count(bench, &program.name, &said)? == 0 && result.is_err() {
-                bench.check(&program.name, result);
+            if libtest::count(run, &program.name, &said)? == 0 && result.is_err() {
+                run.check(&program.name, result);
             }
-            counted |= bench.tests.len() > before;
+            counted |= run.tests.len() > before;
         }
     }
     if !counted {
         let case = case.unwrap_or_default();
-        bench.check(
+        run.check(
             "the layer itself",
             Err(anyhow!("no program has a test called {case:?}")),
         );
@@ -88,7 +90,10 @@ impl Program {
     fn command(&self, display: Option<usize>, without: &[&str], case: Option<&str>) -> Command {
         let mut command = match display {
             Some(number) => {
-                let mut command = run::cmd("xvfb-run", ["--server-num", &number.to_string()]);
+                let number = number.to_string();
+                // Or the next free number, if a stopped run has left a server.
+                let words = ["--auto-servernum", "--server-num", &number];
+                let mut command = run::cmd("xvfb-run", words);
                 command.arg(&self.file);
                 command
             }
@@ -107,13 +112,13 @@ impl Program {
 }
 
 /// Has cargo build the test programs and name them.
-fn built(bench: &Bench, packages: &[&str]) -> Result<Vec<Program>> {
+fn built(run: &Run, packages: &[&str]) -> Result<Vec<Program>> {
     let mut cargo = run::cmd("cargo", ["test", "--quiet", "--no-run"]);
     cargo.arg("--message-format=json-render-diagnostics");
     for package in packages {
         cargo.args(["--package", package]);
     }
-    let said = run::output(cargo.current_dir(&bench.cx.root))?;
+    let said = run::output(cargo.current_dir(&run.cx.root))?;
     let mut programs = Vec::new();
     for line in said.lines() {
         let message: Value = serde_json::from_str(line).unwrap_or_default();

@@ -8,8 +8,8 @@ use tandem_harness::deps::Need;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::verify;
-use tandem_harness::layer::{Bench, Layer, When};
+use crate::{crates, verify};
+use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::run;
 
 /// Longest subject of a commit, in characters.
@@ -20,7 +20,7 @@ pub fn layers() -> Vec<Layer> {
     vec![
         Layer {
             name: "style",
-            about: "rustfmt, clippy, licences, commits",
+            about: "rustfmt, clippy, licences, commits; whole: the crates, with cargo-deny",
             needs: &[Need::App, Need::Helper, Need::Data, Need::Services],
             when: When::Always,
             run: style,
@@ -35,14 +35,14 @@ pub fn layers() -> Vec<Layer> {
     ]
 }
 
-fn style(bench: &mut Bench) -> Result<()> {
-    let root = bench.cx.root.clone();
+fn style(run: &mut Run) -> Result<()> {
+    let root = run.cx.root.clone();
     let cargo = |args: &[&str]| {
         let mut command = run::cmd("cargo", args);
         command.current_dir(&root);
         command
     };
-    bench.command("rustfmt", &mut cargo(&["fmt", "--all", "--check"]));
+    run.command("rustfmt", &mut cargo(&["fmt", "--all", "--check"]));
     let lint = [
         "clippy",
         "--quiet",
@@ -52,24 +52,38 @@ fn style(bench: &mut Bench) -> Result<()> {
         "-D",
         "warnings",
     ];
-    bench.command("clippy", &mut cargo(&lint));
-    let files = tracked(bench)?;
-    bench.check("every file names its licence", licences(&root, &files));
-    bench.check("no version number decides", versions(&root, &files));
-    bench.check("subjects of commits", subjects(&root));
+    if run.wants("clippy") {
+        run.command("clippy", &mut cargo(&lint));
+    }
+    // A call of its own has no feature but those that these programs are built with.
+    let start = lint.map(|word| match word {
+        "--workspace" => "--package=tandem-assemble",
+        word => word,
+    });
+    let name = "clippy of the programs of the start";
+    if run.wants(name) {
+        run.command(name, &mut cargo(&start));
+    }
+    let files = tracked(run)?;
+    run.check("every file names its licence", licences(&root, &files));
+    run.check("no version number decides", versions(&root, &files));
+    run.check("subjects of commits", subjects(&root));
     for script in files.iter().filter(|file| is_shell(&root, file)) {
         let mut command = run::cmd("shellcheck", [script]);
-        bench.command(
+        run.command(
             &format!("shellcheck {}", script.display()),
             command.current_dir(&root),
         );
+    }
+    if run.is_whole() {
+        crates::check(run);
     }
     Ok(())
 }
 
 /// Files under version control, relative to the top.
-fn tracked(bench: &Bench) -> Result<Vec<PathBuf>> {
-    let list = run::output(run::cmd("git", ["ls-files"]).current_dir(&bench.cx.root))?;
+fn tracked(run: &Run) -> Result<Vec<PathBuf>> {
+    let list = run::output(run::cmd("git", ["ls-files"]).current_dir(&run.cx.root))?;
     Ok(list.lines().map(PathBuf::from).collect())
 }
 
@@ -145,28 +159,28 @@ fn is_shell(root: &Path, file: &Path) -> bool {
 }
 
 /// Each kind of data file with the tool that checks it.
-fn data(bench: &mut Bench) -> Result<()> {
-    let root = bench.cx.root.clone();
-    for file in tracked(bench)?
+fn data(run: &mut Run) -> Result<()> {
+    let root = run.cx.root.clone();
+    for file in tracked(run)?
         .iter()
         .filter(|file| file.starts_with("data") || file.starts_with("po"))
     {
         let name = file.display().to_string();
         match extension(file) {
             "service" if file.starts_with("data/systemd") => {
-                let result = verify::unit(bench.cx, &root.join(file));
-                bench.check(&format!("systemd-analyze {name}"), result);
+                let result = verify::unit(run.cx, &root.join(file));
+                run.check(&format!("systemd-analyze {name}"), result);
                 continue;
             }
             "rules" if file.starts_with("data/udev") => {
-                rules(bench, &name);
+                rules(run, &name);
                 continue;
             }
             _ => {}
         }
         if extension(file) == "desktop" {
             let text = fs::read_to_string(root.join(file))?;
-            bench.check(&format!("TryExec {name}"), names_its_program(&text));
+            run.check(&format!("TryExec {name}"), names_its_program(&text));
         }
         let tool: Option<(&str, &[&str])> = match extension(file) {
             "desktop" => Some(("desktop-file-validate", &[])),
@@ -192,7 +206,7 @@ fn data(bench: &mut Bench) -> Result<()> {
         } else {
             file
         };
-        bench.command(
+        run.command(
             &format!("{program} {name}"),
             command.arg(what).current_dir(&root),
         );
@@ -213,14 +227,14 @@ fn names_its_program(entry: &str) -> Result<()> {
 }
 
 /// Checks udev rules, if there is a udevadm that can verify rules.
-fn rules(bench: &mut Bench, name: &str) {
+fn rules(run: &mut Run, name: &str) {
     let test = format!("udevadm {name}");
-    match verify::udevadm(bench.cx) {
+    match verify::udevadm(run.cx) {
         Ok(mut udevadm) => {
             udevadm.args(["verify", "--resolve-names=never", name]);
-            bench.command(&test, udevadm.current_dir(bench.cx.root.clone()));
+            run.command(&test, udevadm.current_dir(run.cx.root.clone()));
         }
-        Err(error) => bench.skip(&test, &format!("there is no udevadm for it: {error:#}")),
+        Err(error) => run.skip(&test, &format!("there is no udevadm for it: {error:#}")),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{suite, uml};
 use tandem_guest::guest_kernel::{self, Kernel};
 use tandem_guest::qemu::Qemu;
 use tandem_harness::cx::Cx;
-use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::{compiler, fetch, pins, programs, run, seed};
 
 /// Longest run of an emulated guest on a busy machine.
@@ -61,21 +61,21 @@ pub fn layers() -> Vec<Layer> {
             about: "module built for and tested in Debian 12's kernel",
             needs: deps::KERNEL,
             when: When::Always,
-            run: |bench| functional(bench, Source::Debian12, 3),
+            run: |run| functional(run, Source::Debian12, 3),
         },
         Layer {
             name: "kernel-debian12-backports",
             about: "module built for and tested in the kernel of Debian 12's backports",
             needs: deps::KERNEL,
             when: When::Sampled(4),
-            run: |bench| functional(bench, Source::Debian12Backports, 1),
+            run: |run| functional(run, Source::Debian12Backports, 1),
         },
         Layer {
             name: "kernel-debian13-backports",
             about: "module built for and tested in the kernel of Debian 13's backports",
             needs: deps::KERNEL,
             when: When::Sampled(4),
-            run: |bench| functional(bench, Source::Debian13Backports, 5),
+            run: |run| functional(run, Source::Debian13Backports, 5),
         },
     ]
 }
@@ -85,7 +85,7 @@ pub fn layers() -> Vec<Layer> {
 pub enum Source {
     /// The oldest kernel that Tandem supports.
     Debian12,
-    /// Built like the kernel before: one package has image and modules.
+    /// A newer kernel, built like the kernel before: one package has image and modules.
     Debian12Backports,
     /// Image and modules are in separate packages; the headers need Debian 13's compiler.
     Debian13Backports,
@@ -203,27 +203,25 @@ const INTERFACE_AND_FAILURES: &[&str] = &[
 /// and failures on the others, and on all of them the tests of disks that are pulled; on the oldest and the newest the
 /// real file systems that are used elsewhere.
 /// Under TCG a case takes ten seconds of a processor.
-fn functional(bench: &mut Bench, source: Source, part: u32) -> Result<()> {
-    let cx = bench.cx;
-    let target = target(cx, source, &bench.log)?;
+fn functional(run: &mut Run, source: Source, part: u32) -> Result<()> {
+    let cx = run.cx;
+    let target = target(cx, source, &run.log)?;
     let qemu = Qemu::get(cx)?;
     let accel = if qemu.kvm_works(cx, &target.kernel.vmlinux)? {
         ["kvm", "host"]
     } else {
         ["tcg,thread=multi", "max"]
     };
-    let set = bench.case.as_deref().map(uml::set_of);
-    if set.map_or(bench.all && source == Source::Debian12, |set| {
-        set == "memory"
-    }) {
-        trouble::memory(bench, &qemu, &target, accel)?;
+    let set = run.case.as_deref().map(uml::set_of);
+    if set.map_or(run.all && source == Source::Debian12, |set| set == "memory") {
+        trouble::memory(run, &qemu, &target, accel)?;
     }
-    if set.map_or(bench.all, |set| set == "pulled") {
-        trouble::pulled(bench, &qemu, &target, accel)?;
+    if set.map_or(run.all, |set| set == "pulled") {
+        trouble::pulled(run, &qemu, &target, accel)?;
     }
-    let with_formats = bench.all && source != Source::Debian12Backports;
+    let with_formats = run.all && source != Source::Debian12Backports;
     if set.map_or(with_formats, |set| set == "formats") {
-        formats::run(bench, &qemu, &target, accel)?;
+        formats::run(run, &qemu, &target, accel)?;
     }
     if set.is_some_and(|set| !set.is_empty()) {
         return Ok(());
@@ -235,10 +233,10 @@ fn functional(bench: &mut Bench, source: Source, part: u32) -> Result<()> {
         .collect();
     let modules: Vec<_> = MODULES.iter().chain(&FILE_SYSTEMS).copied().collect();
     let (initramfs, variables) = initramfs(cx, &target, &modules, &[&target.disk], &programs)?;
-    let part = match &bench.case {
-        Some(_) => format!(" SUITE_ONLY={}", uml::only(bench)),
-        None if bench.all && source == Source::Debian12 => String::new(),
-        None if bench.all => {
+    let part = match &run.case {
+        Some(_) => format!(" SUITE_ONLY={}", uml::only(run)),
+        None if run.all && source == Source::Debian12 => String::new(),
+        None if run.all => {
             let names = INTERFACE_AND_FAILURES.join("|").replace(' ', "_");
             format!(" SUITE_ONLY={names}")
         }
@@ -260,7 +258,7 @@ fn functional(bench: &mut Bench, source: Source, part: u32) -> Result<()> {
         &initramfs,
         &format!("{variables}{part}{speed} SUITE_SEED={seed} oops=panic"),
     );
-    suite::cases(bench, &mut guest, LIMIT)
+    suite::cases(run, &mut guest, LIMIT)
 }
 
 /// Sets up a QEMU that boots a kernel with the suite, prints the suite's output on standard output, and ends with the

@@ -4,6 +4,7 @@
 mod bench;
 mod c_style;
 mod cargo_tests;
+mod crates;
 mod host;
 mod kernels;
 mod meson_install;

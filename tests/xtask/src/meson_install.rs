@@ -8,7 +8,7 @@ use tandem_harness::deps::Need;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::run;
 
 const PREFIX: &str = "/opt/strange-place";
@@ -48,13 +48,13 @@ pub fn layers() -> Vec<Layer> {
     }]
 }
 
-fn run(bench: &mut Bench) -> Result<()> {
-    let (tree, programs) = install(bench)?;
-    bench.check("files lie where the system looks", system_files(&tree));
+fn run(run: &mut Run) -> Result<()> {
+    let (tree, programs) = install(run)?;
+    run.check("files lie where the system looks", system_files(&tree));
     let result = named_programs(&tree, &programs);
-    bench.check("every program is named where it is installed", result);
+    run.check("every program is named where it is installed", result);
     let result = dkms(&tree);
-    bench.check(
+    run.check(
         "DKMS has every source that the module is built from",
         result,
     );
@@ -62,8 +62,8 @@ fn run(bench: &mut Bench) -> Result<()> {
 }
 
 /// Installs everything but the programs. Returns the tree, and the paths of the programs as meson would install them.
-fn install(bench: &Bench) -> Result<(PathBuf, BTreeSet<String>)> {
-    let dir = bench.cx.target.join("meson-install");
+fn install(run: &Run) -> Result<(PathBuf, BTreeSet<String>)> {
+    let dir = run.cx.target.join("meson-install");
     if dir.exists() {
         fs::remove_dir_all(&dir)?;
     }
@@ -71,11 +71,11 @@ fn install(bench: &Bench) -> Result<(PathBuf, BTreeSet<String>)> {
     let (build, tree) = (dir.join("build"), dir.join("tree"));
     let prefix = format!("--prefix={PREFIX}");
     let mut setup = run::cmd("meson", ["setup", &prefix]);
-    run::logged(setup.arg(&build).arg(&bench.cx.root), &bench.log)?;
-    run::logged(run::cmd("ninja", ["-C"]).arg(&build).args(MADE), &bench.log)?;
+    run::logged(setup.arg(&build).arg(&run.cx.root), &run.log)?;
+    run::logged(run::cmd("ninja", ["-C"]).arg(&build).args(MADE), &run.log)?;
     let words = ["install", "--no-rebuild", "--tags", "data,i18n,dkms", "-C"];
     let mut install = run::cmd("meson", words);
-    run::logged(install.arg(&build).env("DESTDIR", &tree), &bench.log)?;
+    run::logged(install.arg(&build).env("DESTDIR", &tree), &run.log)?;
     let listed = run::output(run::cmd("meson", ["introspect", "--installed"]).arg(&build))?;
     let listed: BTreeMap<String, String> = serde_json::from_str(&listed)?;
     let programs = listed.into_values().filter(|path| is_program(path));
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(check(good, &installed()).unwrap().len(), 1);
         for bad in [
             "ExecStart=/usr/libexec/tandem-helper\n",
-            "RUN+=\"/opt/x/libexec/tandem-assemble --late\"\n",
+            "RUN+=\"/opt/x/libexec/tandem-assemble late\"\n",
             "Exec=tandem\n",
         ] {
             assert!(check(bad, &installed()).is_err(), "{bad}");

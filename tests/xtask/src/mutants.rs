@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use tandem_harness::layer::{Bench, Layer};
+use tandem_harness::layer::{Layer, Run};
 use tandem_harness::results::{Outcome, Test};
 use tandem_harness::{run, sample};
 use tandem_mutants::{Bug, Change, Copy};
@@ -74,52 +74,52 @@ impl Chosen {
 }
 
 /// The bugs in a directory: all of them, or without `--all` so many, others with each commit.
-fn taken(bench: &Bench, dir: &str, ordinary: usize) -> Result<Vec<Bug>> {
-    let all = tandem_mutants::all(&bench.cx.path(dir))?;
-    let mut bugs = sample::of(bench, dir, all, ordinary)?;
-    bugs.retain(|bug| bench.wants(&bug.name));
+fn taken(run: &Run, dir: &str, ordinary: usize) -> Result<Vec<Bug>> {
+    let all = tandem_mutants::all(&run.cx.path(dir))?;
+    let mut bugs = sample::of(run, dir, all, ordinary)?;
+    bugs.retain(|bug| run.wants(&bug.name));
     // A bug with a limit of its own takes long. It would keep one worker busy after the other one has ended.
     bugs.sort_by_key(|bug| bug.limit.is_none());
     Ok(bugs)
 }
 
 /// A copy of sources below the top of the work tree, at a place below cargo's target directory, with all bugs.
-fn copy(bench: &Bench, from: &str, parts: &[&str], to: &str, bugs: &[Bug]) -> Result<Copy> {
-    let sources = bench.cx.path(from);
+fn copy(run: &Run, from: &str, parts: &[&str], to: &str, bugs: &[Bug]) -> Result<Copy> {
+    let sources = run.cx.path(from);
     let changes = bugs.iter().map(|bug| bug.change(&sources));
-    copy_with(bench, from, parts, to, changes.collect::<Result<_>>()?)
+    copy_with(run, from, parts, to, changes.collect::<Result<_>>()?)
 }
 
 /// As [`copy`], with any changes.
 fn copy_with(
-    bench: &Bench,
+    run: &Run,
     from: &str,
     parts: &[&str],
     to: &str,
     changes: Vec<Change>,
 ) -> Result<Copy> {
-    let from = bench.cx.path(from);
+    let from = run.cx.path(from);
     let mut git = run::cmd("git", ["ls-files", "--cached", "--others"]);
     git.args(["--exclude-standard", "--"]).args(parts);
     let listed = run::output(git.current_dir(&from))?;
     let files = listed.lines().filter(|file| from.join(file).is_file());
     let files: Vec<String> = files.map(str::to_owned).collect();
-    Copy::new(&from, &files, &bench.cx.target.join(to), changes)
+    Copy::new(&from, &files, &run.cx.target.join(to), changes)
 }
 
 /// Builds a copy. A bug that does not build with the others gets a build of its own. `build` returns what the compiler
 /// said if there are errors.
 fn build_all(
-    bench: &mut Bench,
+    run: &mut Run,
     copy: &mut Copy,
-    mut build: impl FnMut(&mut Bench) -> Result<Option<String>>,
+    mut build: impl FnMut(&mut Run) -> Result<Option<String>>,
 ) -> Result<()> {
-    while let Some(said) = build(bench)? {
+    while let Some(said) = build(run)? {
         let out = copy.take_out(&said)?;
         if out.is_empty() {
             bail!("the copy does not build:\n{}", run::tail(&said));
         }
-        bench.note(&format!("not built with others: {}", out.join(", ")));
+        run.note(&format!("not built with others: {}", out.join(", ")));
     }
     Ok(())
 }
@@ -127,28 +127,28 @@ fn build_all(
 /// Tests with each bug. `build` builds the copy again for a bug that is alone in its file; `test` returns how the test
 /// failed, or an error if it did not fail.
 fn hunt(
-    bench: &mut Bench,
+    run: &mut Run,
     copy: &Copy,
     bugs: &[Bug],
-    mut build: impl FnMut(&mut Bench) -> Result<Option<String>>,
-    test: impl Fn(&mut Bench, &Bug, Chosen) -> Result<Failure> + Sync,
+    mut build: impl FnMut(&mut Run) -> Result<Option<String>>,
+    test: impl Fn(&mut Run, &Bug, Chosen) -> Result<Failure> + Sync,
 ) -> Result<()> {
     let (together, alone): (Vec<_>, Vec<_>) = bugs
         .iter()
         .partition(|bug| copy.number(&bug.name).is_some());
-    let failures = side_by_side(bench, WORKERS, &together, |bench, bug, worker| {
+    let failures = side_by_side(run, WORKERS, &together, |run, bug, worker| {
         let number = copy.number(&bug.name).unwrap_or_default();
-        bench.note(&format!("--- {}", bug.name));
-        test(bench, bug, Chosen { number, worker })
+        run.note(&format!("--- {}", bug.name));
+        test(run, bug, Chosen { number, worker })
     })?;
     for (bug, failure) in together.iter().zip(failures) {
-        count(bench, bug, failure);
+        count(run, bug, failure);
     }
     for bug in &alone {
         copy.plant(&bug.name)?;
-        let failure = match build(bench) {
+        let failure = match build(run) {
             Ok(None) => test(
-                bench,
+                run,
                 bug,
                 Chosen {
                     number: 0,
@@ -159,10 +159,10 @@ fn hunt(
             Err(error) => Err(error),
         };
         copy.restore(&bug.name)?;
-        count(bench, bug, failure);
+        count(run, bug, failure);
     }
     let names: Vec<_> = alone.iter().map(|bug| bug.name.as_str()).collect();
-    bench.figures.push(format!(
+    run.figures.push(format!(
         "{} bugs in one build, {} in a build of their own: {}",
         together.len(),
         alone.len(),
@@ -174,20 +174,20 @@ fn hunt(
 /// Does a task for each of some things, a few at a time, each with a log of its own and the number of its worker.
 /// Returns the results in the order of the things.
 fn side_by_side<T: Sync, R: Send>(
-    bench: &mut Bench,
+    run: &mut Run,
     workers: usize,
     things: &[T],
-    task: impl Fn(&mut Bench, &T, usize) -> R + Sync,
+    task: impl Fn(&mut Run, &T, usize) -> R + Sync,
 ) -> Result<Vec<R>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let mut own = Vec::new();
     for worker in 0..workers {
-        let log = bench.log.with_extension(format!("{worker}.log"));
-        own.push(Bench::new(bench.cx, &log)?);
+        let log = run.log.with_extension(format!("{worker}.log"));
+        own.push(Run::new(run.cx, &log)?);
     }
     std::thread::scope(|scope| {
-        for (worker, bench) in own.iter_mut().enumerate() {
+        for (worker, run) in own.iter_mut().enumerate() {
             let (next, done, task) = (&next, &done, &task);
             scope.spawn(move || {
                 loop {
@@ -195,7 +195,7 @@ fn side_by_side<T: Sync, R: Send>(
                     let Some(thing) = things.get(place) else {
                         break;
                     };
-                    let result = task(bench, thing, worker);
+                    let result = task(run, thing, worker);
                     let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                     done.push((place, result));
                 }
@@ -204,7 +204,7 @@ fn side_by_side<T: Sync, R: Send>(
     });
     for bench_of_worker in own {
         let said = fs::read(&bench_of_worker.log)?;
-        bench.note(&String::from_utf8_lossy(&said));
+        run.note(&String::from_utf8_lossy(&said));
     }
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(place, _)| *place);
@@ -212,14 +212,14 @@ fn side_by_side<T: Sync, R: Send>(
 }
 
 /// Counts a bug as a test: passed if the bug was found.
-fn count(bench: &mut Bench, bug: &Bug, failure: Result<Failure>) {
+fn count(run: &mut Run, bug: &Bug, failure: Result<Failure>) {
     let found = failure.and_then(|failure| bug.is_found_by(&failure.said).map(|()| failure));
     let (seconds, words) = match &found {
         Ok(failure) => (Some(failure.time.as_secs_f64()), failure.test.clone()),
         Err(error) => (None, format!("{error:#}")),
     };
-    bench.note(&format!("{}: {}: {words}", bug.name, bug.why));
-    bench.count(Test {
+    run.note(&format!("{}: {}: {words}", bug.name, bug.why));
+    run.count(Test {
         name: bug.name.clone(),
         outcome: Outcome::of(found.is_ok()),
         seconds,
@@ -236,13 +236,13 @@ struct Ran {
 }
 
 /// Runs a program for at most `limit`, in a process of its own, because the bug may crash the process.
-fn limited(bench: &Bench, command: &mut Command, limit: Duration) -> Result<Ran> {
-    let log = bench.log.with_extension("run");
+fn limited(run: &Run, command: &mut Command, limit: Duration) -> Result<Ran> {
+    let log = run.log.with_extension("run");
     let start = Instant::now();
     let code = run::limited(command, &log, limit)?;
     let time = start.elapsed();
     let said = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-    bench.note(&said);
+    run.note(&said);
     Ok(Ran { code, said, time })
 }
 

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use crate::suite;
 use crate::uml::{self, Kernel};
 use tandem_harness::cx::Cx;
-use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::{programs, run, seed};
 
 /// A recording takes ten to thirty seconds; a machine under load takes several times as long.
@@ -64,31 +64,31 @@ pub fn layers() -> Vec<Layer> {
     }]
 }
 
-fn run(bench: &mut Bench) -> Result<()> {
-    let kernel = uml::kernel(bench.cx, "record")?;
-    let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
-    let recorder = Recorder::new(bench, &kernel, module, "record")?;
-    let times = if bench.all { MORE } else { 1 };
+fn run(run: &mut Run) -> Result<()> {
+    let kernel = uml::kernel(run.cx, "record")?;
+    let module = kernel.module(run, "kmod", "dm-tandem.ko")?;
+    let recorder = Recorder::new(run, &kernel, module, "record")?;
+    let times = if run.all { MORE } else { 1 };
     let mut cuts = 0;
     for recording in &Recording::all() {
-        if bench.wants(&format!("{}: cut", recording.name)) {
-            cuts += recorder.test(bench, recording, times)?;
+        if run.wants(&format!("{}: cut", recording.name)) {
+            cuts += recorder.test(run, recording, times)?;
         }
     }
-    if bench.wants(&format!("{FRESH}: cut")) {
+    if run.wants(&format!("{FRESH}: cut")) {
         let fresh = Recording::fresh(seed::of_this_run()?);
-        bench.note(&format!("fresh: {}, {}", fresh.filesystem, fresh.mode));
-        cuts += recorder.test(bench, &fresh, times)?;
+        run.note(&format!("fresh: {}, {}", fresh.filesystem, fresh.mode));
+        cuts += recorder.test(run, &fresh, times)?;
     }
-    bench.figures.push(format!("{cuts} cuts"));
-    if bench.case.is_some() {
+    run.figures.push(format!("{cuts} cuts"));
+    if run.case.is_some() {
         return Ok(());
     }
     let result = match cuts {
         0..WANTED => Err(anyhow!("only {cuts} cuts")),
         _ => Ok(()),
     };
-    bench.check(&format!("at least {WANTED} cuts"), result);
+    run.check(&format!("at least {WANTED} cuts"), result);
     Ok(())
 }
 
@@ -125,7 +125,7 @@ impl Recording {
     }
 }
 
-/// Records with one build of the module.
+/// A recorder with one build of the module.
 pub struct Recorder<'a> {
     kernel: &'a Kernel,
     module: PathBuf,
@@ -136,8 +136,8 @@ pub struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     /// Makes a recorder for this build of the module; `dir` is below cargo's target directory.
-    pub fn new(bench: &Bench, kernel: &'a Kernel, module: PathBuf, dir: &str) -> Result<Self> {
-        let dir = bench.cx.target.join(dir);
+    pub fn new(run: &Run, kernel: &'a Kernel, module: PathBuf, dir: &str) -> Result<Self> {
+        let dir = run.cx.target.join(dir);
         if dir.exists() {
             fs::remove_dir_all(&dir)?;
         }
@@ -145,16 +145,16 @@ impl<'a> Recorder<'a> {
         Ok(Self {
             kernel,
             module,
-            checker: programs::record_check(bench.cx)?,
+            checker: programs::record_check(run.cx)?,
             dir,
         })
     }
 
     /// Makes the recording, cuts it, and boots some of the states from the cuts.
-    fn test(&self, bench: &mut Bench, recording: &Recording, times: usize) -> Result<u64> {
+    fn test(&self, run: &mut Run, recording: &Recording, times: usize) -> Result<u64> {
         let name = &recording.name;
-        let mut guest = self.guest(bench.cx, recording, name, "")?;
-        suite::cases(bench, &mut guest, LIMIT)?;
+        let mut guest = self.guest(run.cx, recording, name, "")?;
+        suite::cases(run, &mut guest, LIMIT)?;
         let boots = match recording.filesystem {
             "raw" => 0,
             _ => BOOTS * times,
@@ -166,21 +166,21 @@ impl<'a> Recorder<'a> {
             cut.arg("--states").arg(&states);
             cut.args(["--count", &boots.to_string()]);
         }
-        let mut cuts = count(bench, name, &mut cut)?;
+        let mut cuts = count(run, name, &mut cut)?;
         for boot in 0..boots {
             let state = states.join(format!("{boot}.state"));
             if state.exists() {
                 let name = format!("{name}-boot-{boot}");
-                cuts += self.boot(bench, recording, &name, &state, times)?;
+                cuts += self.boot(run, recording, &name, &state, times)?;
             }
         }
         if recording.mode == CHANGING {
             let state = self.torn(name);
             let left = ensure_file(&state);
-            bench.check(&format!("{name}: a cut tears a superblock"), left);
+            run.check(&format!("{name}: a cut tears a superblock"), left);
             if state.exists() {
                 let name = format!("{name}{TORN}");
-                cuts += self.boot(bench, recording, &name, &state, times)?;
+                cuts += self.boot(run, recording, &name, &state, times)?;
             }
         }
         Ok(cuts)
@@ -194,19 +194,19 @@ impl<'a> Recorder<'a> {
     /// Boots a state, records what recovery and use write, and cuts that recording.
     fn boot(
         &self,
-        bench: &mut Bench,
+        run: &mut Run,
         recording: &Recording,
         name: &str,
         state: &Path,
         times: usize,
     ) -> Result<u64> {
         let from = state.display().to_string();
-        let mut guest = self.guest(bench.cx, recording, name, &from)?;
-        suite::cases(bench, &mut guest, LIMIT)?;
+        let mut guest = self.guest(run.cx, recording, name, &from)?;
+        suite::cases(run, &mut guest, LIMIT)?;
         let mut cut = self.cut(name, CUTS[1] * times, recording.seed);
-        let cuts = count(bench, name, &mut cut)?;
+        let cuts = count(run, name, &mut cut)?;
         // The files are large, and only of use after a failure.
-        if !bench.has_failed() {
+        if !run.has_failed() {
             fs::remove_file(state)?;
             fs::remove_file(self.dir.join(name).with_extension("log"))?;
         }
@@ -215,37 +215,37 @@ impl<'a> Recorder<'a> {
 
     /// Records with a module that has a bug, and returns what cuts of the recording find, or an error if they find
     /// nothing. The bug may show only when a state with a torn superblock boots: `boots`.
-    pub fn broken(&self, bench: &mut Bench, recording: &Recording, boots: bool) -> Result<String> {
+    pub fn broken(&self, run: &mut Run, recording: &Recording, boots: bool) -> Result<String> {
         let name = &recording.name;
-        self.record(bench, recording, name, "")?;
+        self.record(run, recording, name, "")?;
         let mut cut = self.cut(name, CUTS[0], recording.seed);
         if !boots {
-            return self.must_fail(bench, &mut cut);
+            return self.must_fail(run, &mut cut);
         }
         fs::create_dir_all(self.dir.join(name))?;
         cut.arg("--states").arg(self.dir.join(name));
         cut.args(["--count", "0"]);
-        run::logged(&mut cut, &bench.log).context("found before a torn superblock was booted")?;
+        run::logged(&mut cut, &run.log).context("found before a torn superblock was booted")?;
         let state = self.torn(name);
         ensure_file(&state)?;
         let booted = format!("{name}{TORN}");
-        self.record(bench, recording, &booted, &state.display().to_string())?;
-        self.must_fail(bench, &mut self.cut(&booted, CUTS[1], recording.seed))
+        self.record(run, recording, &booted, &state.display().to_string())?;
+        self.must_fail(run, &mut self.cut(&booted, CUTS[1], recording.seed))
     }
 
     /// Records, from nothing or from the boot of a state.
-    fn record(&self, bench: &Bench, recording: &Recording, name: &str, from: &str) -> Result<()> {
-        let mut guest = self.guest(bench.cx, recording, name, from)?;
+    fn record(&self, run: &Run, recording: &Recording, name: &str, from: &str) -> Result<()> {
+        let mut guest = self.guest(run.cx, recording, name, from)?;
         let mut recorded = false;
-        suite::follow(&mut guest, LIMIT, &bench.log, |line| {
+        suite::follow(&mut guest, LIMIT, &run.log, |line| {
             recorded |= line.starts_with("ok   ");
         })?;
         ensure!(recorded, "the recording {name} itself failed");
         Ok(())
     }
 
-    fn must_fail(&self, bench: &mut Bench, cut: &mut Command) -> Result<String> {
-        match bench.said(cut)? {
+    fn must_fail(&self, run: &mut Run, cut: &mut Command) -> Result<String> {
+        match run.said(cut)? {
             (_, Ok(())) => bail!("not found by its cuts"),
             (said, Err(_)) => Ok(said),
         }
@@ -284,9 +284,9 @@ fn ensure_file(path: &Path) -> Result<()> {
 }
 
 /// Cuts a recording, as one test; returns how many cuts it were.
-fn count(bench: &mut Bench, name: &str, cut: &mut Command) -> Result<u64> {
-    let (said, result) = bench.said(cut)?;
-    bench.check(&format!("{name}: cut"), result);
+fn count(run: &mut Run, name: &str, cut: &mut Command) -> Result<u64> {
+    let (said, result) = run.said(cut)?;
+    run.check(&format!("{name}: cut"), result);
     let cuts = said.lines().find_map(|line| line.split_once(" cuts: "));
     Ok(cuts.and_then(|(cuts, _)| cuts.parse().ok()).unwrap_or(0))
 }

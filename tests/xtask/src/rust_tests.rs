@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::cargo_tests;
 
-use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::layer::{Layer, Run, When};
 
 use tandem_harness::{programs, run, seed};
 
@@ -18,7 +18,7 @@ pub fn layers() -> Vec<Layer> {
     vec![
         Layer {
             name: "programs",
-            about: "the service, the command line and the indicator",
+            about: "the service, the command line, the indicator and their words",
             needs: &[Need::Helper, Need::Services, Need::Display],
             when: When::Always,
             run: programs,
@@ -28,7 +28,7 @@ pub fn layers() -> Vec<Layer> {
             about: "dirty caches saved without the module, cut at each write",
             needs: &[Need::Helper, Need::Rescue],
             when: When::Sampled(3),
-            run: |bench| cargo_tests::run(bench, &[RESCUE], false, &[]),
+            run: |run| cargo_tests::run(run, &[RESCUE], false, &[]),
         },
         Layer {
             name: "tools",
@@ -61,13 +61,15 @@ pub fn layers() -> Vec<Layer> {
     ]
 }
 
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 8] = [
     "tandem-advisor",
     "tandem-api",
+    "tandem-assemble",
     "tandem-helper",
     "tandem-simulated",
     "tandemctl",
     "tandem-tray",
+    "tandem-words",
 ];
 const RESCUE: &str = "tandem-rescue";
 const TOOLS: [&str; 6] = [
@@ -106,22 +108,22 @@ const FRESH: [(&str, &[&str]); 3] = [
     ("fresh cuts of the format", &["format", "--seeds", "100"]),
 ];
 
-fn programs(bench: &mut Bench) -> Result<()> {
-    cargo_tests::run(bench, &PROGRAMS, false, &[])
+fn programs(run: &mut Run) -> Result<()> {
+    cargo_tests::run(run, &PROGRAMS, false, &[])
 }
 
-fn tools(bench: &mut Bench) -> Result<()> {
-    cargo_tests::run(bench, &TOOLS, false, &[])
+fn tools(run: &mut Run) -> Result<()> {
+    cargo_tests::run(run, &TOOLS, false, &[])
 }
 
-fn engine(bench: &mut Bench) -> Result<()> {
+fn engine(run: &mut Run) -> Result<()> {
     let is_run =
         |case: &String| RUNS.contains(&case.as_str()) || FRESH.iter().any(|(name, _)| name == case);
-    if !bench.case.as_ref().is_some_and(is_run) {
-        cargo_tests::run(bench, &ENGINE, false, &[])?;
+    if !run.case.as_ref().is_some_and(is_run) {
+        cargo_tests::run(run, &ENGINE, false, &[])?;
     }
     // All sequences of three requests take some minutes.
-    let (every, cuts) = match bench.all {
+    let (every, cuts) = match run.all {
         true => ("1", "1000000"),
         false => ("16", "100000"),
     };
@@ -134,60 +136,60 @@ fn engine(bench: &mut Bench) -> Result<()> {
         (&["coverage"], "journal and recovery: "),
     ];
     for (name, (words, figure)) in RUNS.into_iter().zip(runs) {
-        if !bench.wants(name) {
+        if !run.wants(name) {
             continue;
         }
-        let (said, result) = bench.said(&mut simulator(bench, words)?)?;
-        figures(bench, &said, |line| line.contains(figure));
-        bench.check(name, result);
+        let (said, result) = run.said(&mut simulator(run, words)?)?;
+        figures(run, &said, |line| line.contains(figure));
+        run.check(name, result);
     }
-    fresh(bench)
+    fresh(run)
 }
 
 /// Runs the simulator with seeds that no earlier run had.
-fn fresh(bench: &mut Bench) -> Result<()> {
+fn fresh(run: &mut Run) -> Result<()> {
     for (name, words) in FRESH {
-        if !bench.wants(name) {
+        if !run.wants(name) {
             continue;
         }
         let seed = seed::of_this_run()?.to_string();
-        let result = run::logged(simulator(bench, words)?.args(["--seed", &seed]), &bench.log);
-        bench.check(name, result);
+        let result = run::logged(simulator(run, words)?.args(["--seed", &seed]), &run.log);
+        run.check(name, result);
     }
     Ok(())
 }
 
-fn fuzz(bench: &mut Bench) -> Result<()> {
-    let seconds = bench.fuzz_seconds.to_string();
+fn fuzz(run: &mut Run) -> Result<()> {
+    let seconds = run.fuzz_seconds.to_string();
     for target in FUZZED {
-        if !bench.wants(target) {
+        if !run.wants(target) {
             continue;
         }
         let words = ["fuzz", "--target", target, "--seconds", &seconds];
-        let (said, result) = bench.said(&mut simulator(bench, &words)?)?;
-        figures(bench, &said, |line| line.starts_with(target));
-        bench.check(target, result);
+        let (said, result) = run.said(&mut simulator(run, &words)?)?;
+        figures(run, &said, |line| line.starts_with(target));
+        run.check(target, result);
     }
     Ok(())
 }
 
 /// The simulator with these arguments.
-fn simulator(bench: &Bench, words: &[&str]) -> Result<Command> {
-    let mut command = Command::new(programs::simulator(bench.cx)?);
-    command.args(words).current_dir(&bench.cx.root);
+fn simulator(run: &Run, words: &[&str]) -> Result<Command> {
+    let mut command = Command::new(programs::simulator(run.cx)?);
+    command.args(words).current_dir(&run.cx.root);
     Ok(command)
 }
 
-fn figures(bench: &mut Bench, said: &str, wanted: impl Fn(&str) -> bool) {
+fn figures(run: &mut Run, said: &str, wanted: impl Fn(&str) -> bool) {
     let lines = said.lines().filter(|line| wanted(line)).map(str::to_owned);
-    bench.figures.extend(lines);
+    run.figures.extend(lines);
 }
 
-fn app(bench: &mut Bench) -> Result<()> {
-    let taken = sample::of(bench, "the walk over all pages", WALKS, 1)?;
+fn app(run: &mut Run) -> Result<()> {
+    let taken = sample::of(run, "the walk over all pages", WALKS, 1)?;
     let waiting: Vec<_> = WALKS
         .into_iter()
         .filter(|walk| !taken.contains(walk))
         .collect();
-    cargo_tests::run(bench, &[APP], true, &waiting)
+    cargo_tests::run(run, &[APP], true, &waiting)
 }

@@ -11,7 +11,7 @@ use tandem_harness::{deps, run};
 /// Arguments of `cargo xtask screenshots`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only these, such as `dark` or `german-narrow`; all without.
+    /// The variants to take, such as `dark` or `german-narrow`; all without.
     variants: Vec<String>,
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 use tandem_harness::results::{Outcome, Test};
 use tandem_harness::run;
 
@@ -26,24 +26,24 @@ const POWER_OFF: Duration = Duration::from_secs(120);
 /// Runs a guest and counts each of the suite's cases.
 ///
 /// A guest that ends without the suite's last line, or does not end within `limit`, is a failure of its own.
-pub fn cases(bench: &mut Bench, guest: &mut Command, limit: Duration) -> Result<()> {
-    cases_with(bench, guest, limit, |_| ())
+pub fn cases(run: &mut Run, guest: &mut Command, limit: Duration) -> Result<()> {
+    cases_with(run, guest, limit, |_| ())
 }
 
 /// As [`cases`]; `hear` gets all other lines of the suite.
 pub fn cases_with(
-    bench: &mut Bench,
+    run: &mut Run,
     guest: &mut Command,
     limit: Duration,
     mut hear: impl FnMut(&str),
 ) -> Result<()> {
     let mut exit = None;
     let mut last = String::from("nothing");
-    let log = bench.log.clone();
+    let log = run.log.clone();
     let ended = follow(guest, limit, &log, |line| {
         if let Some(test) = case(line) {
             last.clone_from(&test.name);
-            bench.count(test);
+            run.count(test);
         } else if let Some(code) = line.strip_prefix(OVER) {
             exit = code.trim().parse::<u32>().ok();
         }
@@ -51,7 +51,7 @@ pub fn cases_with(
     })?;
     match (ended, exit) {
         (true, Some(0)) => Ok(()),
-        (true, Some(_)) if bench.has_failed() => Ok(()),
+        (true, Some(_)) if run.has_failed() => Ok(()),
         (true, Some(code)) => bail!("the suite ended with {code}; see {}", log.display()),
         (true, None) => bail!(
             "the guest died after the case: {last}; see {}",

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use tandem_guest::stage;
 use tandem_harness::cx::{Cx, notice, say};
-use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::results::{self, Counts, Outcome};
 use tandem_harness::{deps, run, sample};
 
@@ -199,19 +199,19 @@ fn run(
     let log = logs.join(format!("{}.log", layer.name));
     say(format!("{}: {}", layer.name, layer.about));
     let start = Instant::now();
-    let mut bench = Bench::new(cx, &log)?;
-    bench.all = args.all;
-    bench.fuzz_seconds = args.fuzz_seconds;
-    bench.case.clone_from(&args.case);
-    if let Err(error) = (layer.run)(&mut bench) {
-        bench.check("the layer itself", Err(error));
-    } else if bench.tests.is_empty() {
-        bench.check("the layer itself", Err(anyhow!("it ran no test")));
+    let mut run = Run::new(cx, &log)?;
+    run.all = args.all;
+    run.fuzz_seconds = args.fuzz_seconds;
+    run.case.clone_from(&args.case);
+    if let Err(error) = (layer.run)(&mut run) {
+        run.check("the layer itself", Err(error));
+    } else if run.tests.is_empty() {
+        run.check("the layer itself", Err(anyhow!("it ran no test")));
     }
     let mut names = BTreeSet::new();
-    let twice = bench.tests.iter().find(|test| !names.insert(&test.name));
+    let twice = run.tests.iter().find(|test| !names.insert(&test.name));
     if let Some(name) = twice.map(|test| test.name.clone()) {
-        bench.check(
+        run.check(
             "the layer itself",
             Err(anyhow!("two tests are called {name}")),
         );
@@ -228,8 +228,8 @@ fn run(
         fuzz_seconds: args.fuzz_seconds,
         processors: std::thread::available_parallelism()?.get(),
         seconds: start.elapsed().as_secs_f64(),
-        tests: bench.tests,
-        figures: bench.figures,
+        tests: run.tests,
+        figures: run.figures,
     };
     if args.case.is_none() {
         result.save(cx)?;

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::suite;
 use tandem_harness::cx::{Cx, say};
-use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::{fetch, hash, pins, programs, run, sample, seed};
 
 /// The suite takes three to eight minutes; a machine under load takes several times as long.
@@ -34,21 +34,21 @@ pub fn layers() -> Vec<Layer> {
             about: "functional suite of the module in User-mode Linux",
             needs: deps::KERNEL,
             when: When::Always,
-            run: |bench| functional(bench, "plain"),
+            run: |run| functional(run, "plain"),
         },
         Layer {
             name: "uml-time",
             about: "what the module does by the clock, in virtual time",
             needs: deps::KERNEL,
             when: When::Always,
-            run: |bench| set(bench, "time"),
+            run: |run| set(run, "time"),
         },
         Layer {
             name: "uml-memory",
             about: "swap and loop files on the cached device, with little memory",
             needs: deps::KERNEL,
             when: When::Sampled(1),
-            run: |bench| set(bench, "memory"),
+            run: |run| set(run, "memory"),
         },
         Layer {
             name: "uml-detectors",
@@ -62,14 +62,14 @@ pub fn layers() -> Vec<Layer> {
             about: "functional suite with KASAN, UBSAN and kmemleak",
             needs: deps::KERNEL,
             when: When::Sampled(3),
-            run: |bench| functional(bench, "kasan"),
+            run: |run| functional(run, "kasan"),
         },
         Layer {
             name: "uml-lockdep",
             about: "functional suite on two processors with lockdep, sleep and object checks",
             needs: deps::KERNEL,
             when: When::Always,
-            run: |bench| functional(bench, "lockdep"),
+            run: |run| functional(run, "lockdep"),
         },
     ]
 }
@@ -85,32 +85,32 @@ pub struct Kernel {
 const DEBUG_PARTS: u64 = 8;
 
 /// Runs the suite. A debug kernel gets a fresh seed, and without `--all` one part of the suite, by the commit.
-fn functional(bench: &mut Bench, config: &'static str) -> Result<()> {
-    let kernel = kernel(bench.cx, config)?;
-    let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
-    let modules = kernel.modules_of_set(bench, "", &module)?;
-    let only = only(bench);
+fn functional(run: &mut Run, config: &'static str) -> Result<()> {
+    let kernel = kernel(run.cx, config)?;
+    let module = kernel.module(run, "kmod", "dm-tandem.ko")?;
+    let modules = kernel.modules_of_set(run, "", &module)?;
+    let only = only(run);
     let (part, seed) = match config {
         "plain" => (String::new(), 0),
-        _ => (debug_part(bench, config)?, seed::of_this_run()?),
+        _ => (debug_part(run, config)?, seed::of_this_run()?),
     };
     let variables = [
         ("SUITE_MODULES", modules.as_str()),
         ("SUITE_ONLY", &only),
         ("SUITE_PART", &part),
-        ("SUITE_WHOLE", if bench.all { "1" } else { "" }),
+        ("SUITE_WHOLE", if run.all { "1" } else { "" }),
         ("SUITE_SEED", &seed.to_string()),
     ];
-    let mut guest = kernel.guest(bench.cx, &variables)?;
-    suite::cases(bench, &mut guest, LIMIT)
+    let mut guest = kernel.guest(run.cx, &variables)?;
+    suite::cases(run, &mut guest, LIMIT)
 }
 
 /// The part of the suite that this run tries in a debug kernel; empty if it is all.
-fn debug_part(bench: &Bench, config: &str) -> Result<String> {
-    if bench.is_whole() {
+fn debug_part(run: &Run, config: &str) -> Result<String> {
+    if run.is_whole() {
         return Ok(String::new());
     }
-    let part = sample::chance(bench.cx, config)? % DEBUG_PARTS;
+    let part = sample::chance(run.cx, config)? % DEBUG_PARTS;
     say(format!(
         "{config}: part {part} of {DEBUG_PARTS} by the commit"
     ));
@@ -118,16 +118,16 @@ fn debug_part(bench: &Bench, config: &str) -> Result<String> {
 }
 
 /// Runs another set of cases.
-fn set(bench: &mut Bench, name: &str) -> Result<()> {
-    let kernel = kernel(bench.cx, "plain")?;
-    let module = kernel.module(bench, "kmod", "dm-tandem.ko")?;
-    let modules = kernel.modules_of_set(bench, name, &module)?;
+fn set(run: &mut Run, name: &str) -> Result<()> {
+    let kernel = kernel(run.cx, "plain")?;
+    let module = kernel.module(run, "kmod", "dm-tandem.ko")?;
+    let modules = kernel.modules_of_set(run, name, &module)?;
     let variables = [
         ("SUITE_MODULES", modules.as_str()),
-        ("SUITE_ONLY", &only(bench)),
+        ("SUITE_ONLY", &only(run)),
     ];
-    let mut guest = kernel.guest_of_set(bench.cx, name, &variables)?;
-    suite::cases(bench, &mut guest, LIMIT)
+    let mut guest = kernel.guest_of_set(run.cx, name, &variables)?;
+    suite::cases(run, &mut guest, LIMIT)
 }
 
 /// A disk whose data is in a file of the host, so that written data leaves the guest's memory.
@@ -150,8 +150,8 @@ pub fn set_of(case: &str) -> &'static str {
 }
 
 /// The value of `SUITE_ONLY`: a word of a kernel's command line has no spaces. Empty if all cases run.
-pub fn only(bench: &Bench) -> String {
-    bench.case.as_deref().unwrap_or_default().replace(' ', "_")
+pub fn only(run: &Run) -> String {
+    run.case.as_deref().unwrap_or_default().replace(' ', "_")
 }
 
 /// The layer that runs a set in the plain kernel.
@@ -179,37 +179,37 @@ const BUGS: &[(&str, &str, &str)] = &[
     ("plain", "warn", "WARNING:"),
 ];
 
-fn detectors(bench: &mut Bench) -> Result<()> {
+fn detectors(run: &mut Run) -> Result<()> {
     for config in ["plain", "kasan", "lockdep"] {
-        let kernel = kernel(bench.cx, config)?;
-        let injector = kernel.module(bench, "tests/module/injector", "tandem-injector.ko")?;
+        let kernel = kernel(run.cx, config)?;
+        let injector = kernel.module(run, "tests/module/injector", "tandem-injector.ko")?;
         let injector = injector.display().to_string();
         for (_, bug, report) in BUGS.iter().filter(|(kernel, _, _)| *kernel == config) {
-            let found = inject(bench, &kernel, &injector, bug)?;
+            let found = inject(run, &kernel, &injector, bug)?;
             let result = match found.contains(report) {
                 true => Ok(()),
                 false => Err(anyhow::anyhow!("found {found:?}, not {report:?}")),
             };
-            bench.check(&format!("{config}: {bug}"), result);
+            run.check(&format!("{config}: {bug}"), result);
         }
         // A detector that reports without a bug would pass all tests above.
-        let found = inject(bench, &kernel, &injector, "nothing")?;
+        let found = inject(run, &kernel, &injector, "nothing")?;
         let result = match found.as_str() {
             "nothing found" => Ok(()),
             found => Err(anyhow::anyhow!("found {found:?} where no bug was injected")),
         };
-        bench.check(&format!("{config}: no bug"), result);
+        run.check(&format!("{config}: no bug"), result);
     }
     Ok(())
 }
 
 /// The detectors' report on an injected bug.
-fn inject(bench: &Bench, kernel: &Kernel, injector: &str, bug: &str) -> Result<String> {
+fn inject(run: &Run, kernel: &Kernel, injector: &str, bug: &str) -> Result<String> {
     let variables = [("SUITE_INJECT", bug), ("SUITE_INJECTOR", injector)];
-    let mut guest = kernel.guest(bench.cx, &variables)?;
+    let mut guest = kernel.guest(run.cx, &variables)?;
     let mut found = String::new();
     let prefix = format!("suite: injected {bug}: ");
-    suite::follow(&mut guest, INJECTED, &bench.log, |line| {
+    suite::follow(&mut guest, INJECTED, &run.log, |line| {
         if let Some(text) = line.strip_prefix(&prefix) {
             found = text.to_owned();
         }
@@ -219,21 +219,21 @@ fn inject(bench: &Bench, kernel: &Kernel, injector: &str, bug: &str) -> Result<S
 
 impl Kernel {
     /// Builds one of our modules for this kernel.
-    pub fn module(&self, bench: &Bench, source: &str, file: &str) -> Result<PathBuf> {
+    pub fn module(&self, run: &Run, source: &str, file: &str) -> Result<PathBuf> {
         let name = Path::new(source)
             .file_name()
             .context("a module without a directory")?;
-        let build = bench
+        let build = run
             .cx
             .target
             .join(format!("uml-{}", self.config))
             .join(name);
         kbuild::module(
-            &bench.cx.path(source),
+            &run.cx.path(source),
             &self.build,
             &build,
             &["ARCH=um"],
-            &bench.log,
+            &run.log,
         )?;
         Ok(build.join(file))
     }
@@ -244,22 +244,22 @@ impl Kernel {
     }
 
     /// The modules that a set of cases needs, with the module under test.
-    pub fn modules_of_set(&self, bench: &Bench, set: &str, tested: &Path) -> Result<String> {
-        let disk = self.kept_module(bench, "tests/module/disk", "dm-testdisk.ko")?;
+    pub fn modules_of_set(&self, run: &Run, set: &str, tested: &Path) -> Result<String> {
+        let disk = self.kept_module(run, "tests/module/disk", "dm-testdisk.ko")?;
         let mut modules = format!("{},{}", disk.display(), tested.display());
         if set == "time" {
-            let sleeper = self.kept_module(bench, "tests/module/sleeper", "tandem-sleeper.ko")?;
+            let sleeper = self.kept_module(run, "tests/module/sleeper", "tandem-sleeper.ko")?;
             modules += &format!(",{}", sleeper.display());
         }
         Ok(modules)
     }
 
     /// A module that helps the tests, built once for each state of its sources.
-    fn kept_module(&self, bench: &Bench, source: &str, file: &str) -> Result<PathBuf> {
-        let source = bench.cx.path(source);
+    fn kept_module(&self, run: &Run, source: &str, file: &str) -> Result<PathBuf> {
+        let source = run.cx.path(source);
         let key = hash::key([self.build.display().to_string(), hash::tree(&source)?]);
-        let dir = bench.cx.cached("test-module", &key, |dir| {
-            kbuild::module(&source, &self.build, dir, &["ARCH=um"], &bench.log)
+        let dir = run.cx.cached("test-module", &key, |dir| {
+            kbuild::module(&source, &self.build, dir, &["ARCH=um"], &run.log)
         })?;
         Ok(dir.join(file))
     }

@@ -2,7 +2,8 @@
 //! Whole machines, as a person sees them.
 
 use super::*;
-use crate::model::inventory::{Partition, VirtualKind};
+use crate::model::inventory::{Obstacle, Partition, VirtualKind};
+use tandem_api::{DeviceText, Kind, Objection};
 
 fn block(name: &str, size: u64) -> Block {
     Block {
@@ -62,6 +63,32 @@ fn snapshot(blocks: Vec<Block>, drives: Vec<Drive>) -> Snapshot {
     }
 }
 
+/// The disks, where the service has no objection to any block but these.
+fn arrange_but(
+    snapshot: &Snapshot,
+    caches: &[CacheParts],
+    against: &[(&str, Kind)],
+) -> Vec<Device> {
+    let of = |path: &String| {
+        let objections = against.iter().filter(|(refused, _)| refused == path);
+        let objections: Vec<_> = objections
+            .map(|(_, kind)| Objection {
+                kind: *kind,
+                name: String::new(),
+                mount_points: vec![],
+            })
+            .collect();
+        JudgedDevice {
+            device: DeviceText::none(),
+            against_disk: objections.clone(),
+            against_disk_later: objections.clone(),
+            against_ssd: objections,
+        }
+    };
+    let judged = snapshot.blocks.keys().map(|path| (path.clone(), of(path)));
+    arrange(snapshot, caches, &judged.collect())
+}
+
 const GB: u64 = 1_000_000_000;
 
 #[test]
@@ -74,8 +101,9 @@ fn a_partitioned_disk_is_offered_as_its_partitions() {
     let data = fs(part(block("sda1", 1900 * GB), &disk, 1), "/home");
     let tenth = fs(part(block("sda10", 90 * GB), &disk, 10), "");
     let fifth = fs(part(block("sda5", 90 * GB), &disk, 5), "");
-    let devices = arrange(
+    let devices = arrange_but(
         &snapshot(vec![tenth, fifth, disk, data, frame], vec![hdd]),
+        &[],
         &[],
     );
     assert_eq!(devices.len(), 1);
@@ -98,7 +126,7 @@ fn arrays_and_unlocked_volumes_without_a_drive_are_shown() {
     opened.crypto_backing = Some("/b/sdb1".into());
     let mut logical = fs(block("dm-1", 400 * GB), "");
     logical.symlinks = vec!["/dev/disk/by-id/dm-uuid-LVM-abc".into()];
-    let devices = arrange(&snapshot(vec![array, opened, logical], vec![]), &[]);
+    let devices = arrange_but(&snapshot(vec![array, opened, logical], vec![]), &[], &[]);
     let kinds: Vec<_> = devices.iter().map(|device| device.medium).collect();
     assert_eq!(
         kinds,
@@ -119,7 +147,11 @@ fn arrays_and_unlocked_volumes_without_a_drive_are_shown() {
 #[test]
 fn a_disk_of_unknown_speed_is_a_hard_disk() {
     let hdd = drive("hdd", -1);
-    let devices = arrange(&snapshot(vec![on(block("sda", GB), &hdd)], vec![hdd]), &[]);
+    let devices = arrange_but(
+        &snapshot(vec![on(block("sda", GB), &hdd)], vec![hdd]),
+        &[],
+        &[],
+    );
     assert_eq!(devices[0].medium, Medium::HardDisk);
 }
 
@@ -141,41 +173,37 @@ fn what_nobody_would_call_a_disk_is_hidden() {
         block("zram0", GB),
         block("ram0", GB),
     ];
-    assert_eq!(arrange(&snapshot(all, vec![dvd]), &[]), vec![]);
+    assert_eq!(arrange_but(&snapshot(all, vec![dvd]), &[], &[]), vec![]);
 }
 
 #[test]
-fn the_system_its_boot_partitions_and_swap_are_not_offered() {
-    let hdd = drive("hdd", 5400);
-    let mut disk = on(block("sda", 1000 * GB), &hdd);
-    disk.has_table = true;
-    let mut efi = fs(part(block("sda1", GB), &disk, 1), "");
-    efi.partition.as_mut().unwrap().type_id = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B".into();
-    let boot = fs(part(block("sda2", GB), &disk, 2), "/boot");
-    let root = fs(part(block("sda3", 300 * GB), &disk, 3), "/");
-    let mut swap = part(block("sda4", 8 * GB), &disk, 4);
-    swap.kind = "swap".into();
-    let tiny = part(block("sda5", 1 << 20), &disk, 5);
-    let devices = arrange(
-        &snapshot(vec![disk, efi, boot, root, swap, tiny], vec![hdd]),
-        &[],
-    );
-    let verdicts: Vec<_> = devices[0]
-        .volumes
-        .iter()
-        .map(|volume| volume.as_origin.err())
-        .collect();
-    assert_eq!(
-        verdicts,
-        [
-            Some(Obstacle::Boot),
-            Some(Obstacle::Boot),
-            // The running system can be cached from the next start on.
-            None,
-            Some(Obstacle::Swap),
-            Some(Obstacle::TooSmall)
-        ]
-    );
+fn a_block_is_offered_as_the_service_says() {
+    let (hdd, fast) = (drive("hdd", 5400), drive("ssd", 0));
+    let disk = fs(on(block("sda", 1000 * GB), &hdd), "/srv");
+    let ssd = fs(on(block("sdb", 120 * GB), &fast), "/mnt");
+    let all = snapshot(vec![disk, ssd], vec![hdd, fast]);
+    let told = |kind| {
+        let devices = arrange_but(&all, &[], &[("/b/sda", kind), ("/b/sdb", kind)]);
+        (devices[0].volumes[0].as_origin, devices[1].whole_as_ssd)
+    };
+    let refused = |obstacle| (Err(obstacle), Err(obstacle));
+    assert_eq!(told(Kind::OriginRoot), refused(Obstacle::System));
+    assert_eq!(told(Kind::OriginEfi), refused(Obstacle::Boot));
+    assert_eq!(told(Kind::SsdMounted), refused(Obstacle::InUse));
+    assert_eq!(told(Kind::Internal), refused(Obstacle::Refused));
+    for kind in Kind::ALL.iter().copied() {
+        let (disk, ssd) = told(kind);
+        // The wizard tells which name has to be changed.
+        let named = kind.to_string().ends_with("-names-device");
+        assert_eq!((disk.is_ok(), ssd.is_ok()), (named, false), "{kind}");
+    }
+    let open = arrange_but(&all, &[], &[]);
+    assert_eq!(open[0].volumes[0].as_origin, Ok(()));
+    assert_eq!(open[1].whole_as_ssd, Ok(()));
+    assert_eq!(open[1].volumes[0].as_origin, Err(Obstacle::AlreadyFast));
+    let unjudged = arrange(&all, &[], &HashMap::new());
+    assert_eq!(unjudged[0].volumes[0].as_origin, Err(Obstacle::NotJudged));
+    assert_eq!(unjudged[1].whole_as_ssd, Err(Obstacle::NotJudged));
 }
 
 #[test]
@@ -191,9 +219,10 @@ fn a_cached_disk_shows_what_its_cache_shows_and_the_mapping_is_not_listed_twice(
         ssd: ssd.path.clone(),
         mapped: mapped.path.clone(),
     };
-    let devices = arrange(
+    let devices = arrange_but(
         &snapshot(vec![origin, ssd, mapped], vec![hdd, fast]),
         &[parts],
+        &[],
     );
     assert_eq!(devices.len(), 2);
     let volume = &devices[0].volumes[0];
@@ -206,12 +235,10 @@ fn a_cached_disk_shows_what_its_cache_shows_and_the_mapping_is_not_listed_twice(
 }
 
 #[test]
-fn an_ssd_in_use_cannot_be_erased_and_unknown_content_is_never_called_empty() {
+fn unknown_content_is_never_called_empty() {
     let fast = drive("ssd", 0);
-    let used = fs(on(block("sdb", 120 * GB), &fast), "/mnt");
     let strange = on(block("sdc", 120 * GB), &fast);
-    let devices = arrange(&snapshot(vec![used, strange], vec![fast]), &[]);
-    assert_eq!(devices[0].volumes[0].as_ssd, Err(Obstacle::InUse));
-    assert_eq!(devices[1].volumes[0].as_ssd, Ok(()));
-    assert_eq!(devices[1].volumes[0].content, Content::Unknown);
+    let devices = arrange_but(&snapshot(vec![strange], vec![fast]), &[], &[]);
+    assert_eq!(devices[0].volumes[0].as_ssd, Ok(()));
+    assert_eq!(devices[0].volumes[0].content, Content::Unknown);
 }

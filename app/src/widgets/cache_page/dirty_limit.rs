@@ -13,7 +13,7 @@ use crate::widgets::remove_dialog::show_failure;
 
 const MB: u64 = 1_000_000;
 
-/// Only this time, in seconds.
+/// A limit of time alone, in seconds.
 const fn time(seconds: u32) -> DirtyLimit {
     DirtyLimit {
         seconds,
@@ -25,17 +25,18 @@ const fn time(seconds: u32) -> DirtyLimit {
 /// This amount, within the usual time.
 const fn amount(bytes: u64) -> DirtyLimit {
     DirtyLimit {
-        seconds: 30,
+        seconds: DirtyLimit::SECONDS,
         bytes,
         rest: 0,
     }
 }
 
 /// The limits that a person can choose.
-const LIMITS: [DirtyLimit; 6] = [
+const LIMITS: [DirtyLimit; 7] = [
     time(5),
     time(30),
     time(120),
+    time(DirtyLimit::SECONDS),
     amount(100 * MB),
     amount(500 * MB),
     amount(2000 * MB),
@@ -123,7 +124,10 @@ fn limit_words(limit: &DirtyLimit) -> String {
     let time = duration(u64::from(limit.seconds));
     match *limit {
         DirtyLimit { bytes: 0, .. } => time,
-        DirtyLimit { seconds: 30, .. } => bytes(limit.bytes),
+        DirtyLimit {
+            seconds: DirtyLimit::SECONDS,
+            ..
+        } => bytes(limit.bytes),
         _ => format!("{time}, {}", bytes(limit.bytes)),
     }
 }
@@ -142,7 +146,7 @@ mod tests {
         };
         assert_eq!(limits(other).last(), Some(&other));
         assert_eq!(limit_words(&other), "7 seconds, 3.0\u{a0}MB");
-        assert_eq!(limit_words(&DirtyLimit::default()), "30 seconds");
+        assert_eq!(limit_words(&DirtyLimit::default()), "10 minutes");
         let rests = choices::minutes(&RESTS, other.rest);
         assert_eq!((rests.len(), rests[3]), (7, 90));
         assert_eq!(choices::minutes_words(90), "1 h 30 min");

@@ -4,7 +4,7 @@
 /// The rectangle of a plot inside the widget, in pixels from its upper left corner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frame {
-    /// Left edge.
+    /// The left edge.
     pub left: f64,
     /// Upper edge.
     pub top: f64,

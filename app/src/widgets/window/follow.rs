@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use tandem_api::{Failure, Kind};
@@ -17,6 +18,8 @@ use crate::model::store::objects;
 /// The system starts a service that was killed after a second. The window says nothing of a service that is back within
 /// this time.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Seconds between two calls that keep the service, which leaves a minute after the last one.
+const KEEP: u32 = 30;
 
 impl Window {
     /// Connects to the bus and follows both services. A further call first ends what the call before has started.
@@ -46,6 +49,32 @@ impl Window {
         self.imp().followers.borrow_mut().push(connect);
     }
 
+    /// Keeps the service for as long as a person looks at caches of other systems, whose figures it follows.
+    pub(super) fn keep_others(&self) {
+        let window = glib::object::ObjectExt::downgrade(self);
+        glib::timeout_add_seconds_local(KEEP, move || {
+            let Some(window) = window.upgrade() else {
+                return glib::ControlFlow::Break;
+            };
+            let client = window.imp().client.get().cloned();
+            let shown = window.is_active() && !window.imp().store.other_caches().is_empty();
+            if let Some(client) = client.filter(|_| shown) {
+                wake(client);
+            }
+            glib::ControlFlow::Continue
+        });
+    }
+
+    /// Has the service come back for the caches of other systems, if a person looks at the window.
+    pub(super) fn look_at_others(&self) {
+        let client = self.imp().client.get().cloned();
+        if let Some(client) =
+            client.filter(|_| self.is_active() && self.imp().store.misses_others())
+        {
+            wake(client);
+        }
+    }
+
     fn follow(&self) {
         let Some(client) = self.imp().client.get().cloned() else {
             return;
@@ -56,7 +85,16 @@ impl Window {
             client,
             #[strong]
             store,
-            async move { client.follow_disks(|told| store.apply_disks(told)).await }
+            async move {
+                let told = |told| {
+                    store.apply_disks(told);
+                    // The service alone knows what can be done with a disk that has come or changed.
+                    if store.has_service_left() {
+                        wake(client.clone());
+                    }
+                };
+                client.follow_disks(told).await;
+            }
         ));
         let missed = MissedService::new(self);
         let service = glib::spawn_future_local(async move {
@@ -70,7 +108,10 @@ impl Window {
                         }
                     }
                     ServiceEvent::Sampled(path, sample) => store.apply_sample(&path, sample),
-                    ServiceEvent::Left => missed.has_left(store.service_left()),
+                    ServiceEvent::Left => {
+                        missed.has_left(store.service_left());
+                        missed.look_at_others();
+                    }
                     ServiceEvent::Failed(failure) => store.service_failed(failure),
                 })
                 .await;
@@ -79,10 +120,19 @@ impl Window {
     }
 }
 
-/// Waits for the service to come back.
+/// Has the service tell its facts again. Nothing waits for that: a service that does not come leaves the facts as they were.
+fn wake(client: Client) {
+    glib::spawn_future_local(async move {
+        if let Err(failure) = client.wake().await {
+            tracing::warn!("the service does not start: {failure:?}");
+        }
+    });
+}
+
+/// A window that waits for the service to come back.
 struct MissedService {
     window: glib::WeakRef<Window>,
-    /// Ends [`PATIENCE`].
+    /// The timer of [`PATIENCE`].
     timer: RefCell<Option<glib::JoinHandle<()>>>,
 }
 
@@ -112,6 +162,13 @@ impl MissedService {
         });
         if let Some(before) = self.timer.replace(Some(timer)) {
             before.abort();
+        }
+    }
+
+    /// The service has left, and a person who looks at the window sees caches of other systems in it.
+    fn look_at_others(&self) {
+        if let Some(window) = self.window.upgrade() {
+            window.look_at_others();
         }
     }
 

@@ -9,7 +9,7 @@ use tandem_api::{DataState, Failure, Kind, Mode, PlanSpec};
 
 use super::Wizard;
 use crate::client::draft_spec;
-use crate::display::{Erased, erases};
+use crate::display::{erased_by, erases};
 use crate::model::draft::Page;
 use crate::model::facts::JobFacts;
 use crate::model::objects::JobObject;
@@ -95,7 +95,7 @@ impl Wizard {
                 match plan {
                     Ok(plan) => {
                         imp.erase_delayed.set(true);
-                        let erased = Erased::by(&plan, &wizard.devices());
+                        let erased = erased_by(&plan, &wizard.devices());
                         let (is_root, wish) = (wizard.origin_is_root(), imp.draft.borrow().mode);
                         imp.review.show_plan(plan, erased, is_root, wish);
                         let timer = glib::timeout_add_local_once(

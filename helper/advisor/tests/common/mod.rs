@@ -11,7 +11,7 @@ pub const TB: u64 = 1_000_000_000_000 / 512;
 /// Microseconds.
 pub const DAY: u64 = 86_400_000_000;
 
-/// Feeds an advisor, with a request each time step.
+/// The player that feeds an advisor, with a request each time step.
 pub struct Player {
     pub advisor: Advisor,
     pub time_us: u64,

@@ -2,8 +2,8 @@
 //! The manager: the service as a whole.
 
 use crate::{
-    DiskWatch, FoundCache, ModuleProblem, ModuleState, NameChange, PlanReply, PlanSpec, SigningKey,
-    SpeedTest, SsdPart,
+    DiskWatch, FoundCache, JudgedDevice, ModuleProblem, ModuleState, NameChange, OtherCache,
+    PlanReply, PlanSpec, SigningKey, SpeedTest, SsdPart,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -105,6 +105,16 @@ pub trait Manager {
     /// minute if there were requests.
     #[zbus(property)]
     fn watches(&self) -> zbus::Result<Vec<DiskWatch>>;
+
+    /// The block devices, and what can be done with each. The service signals a change soon after a device is plugged in,
+    /// mounted, taken into use or changed.
+    #[zbus(property)]
+    fn devices(&self) -> zbus::Result<Vec<JudgedDevice>>;
+
+    /// Caches that other systems have made: bcache, LVM, dm-cache and so on. The service shows them and does not change them. It
+    /// signals changes of the machine at once, and looks at their figures every 14 s.
+    #[zbus(property)]
+    fn other_caches(&self) -> zbus::Result<Vec<OtherCache>>;
 
     /// The caches on SSDs that are there and of which this system has no record.
     #[zbus(property)]

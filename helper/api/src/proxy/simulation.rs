@@ -32,6 +32,9 @@ pub trait Simulation {
         dirty_bytes: u64,
     ) -> zbus::Result<OwnedObjectPath>;
 
+    /// The caches of other systems from now on.
+    fn set_other_caches(&self, caches: &[crate::OtherCache]) -> zbus::Result<()>;
+
     /// Unplugs the drive of this block object.
     fn unplug(&self, block: &OwnedObjectPath) -> zbus::Result<()>;
 

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use fastrand::Rng;
 use tandem_rescue::Medium;
 
-use crate::pair::{Pair, SECTOR, Sector};
+use tandem_stage::pair::{Pair, SECTOR, Sector};
 
 /// When the power goes out, for two disks together.
 #[derive(Default)]

@@ -9,5 +9,4 @@
 
 mod doubts;
 mod drives;
-mod pair;
 mod power;

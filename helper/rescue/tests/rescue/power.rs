@@ -8,7 +8,7 @@ use tandem_rescue::{
 };
 
 use crate::drives::Drives;
-use crate::pair::{Pair, SECTOR, Sector, block_of};
+use tandem_stage::pair::{Pair, SECTOR, Sector, block_of};
 
 fn load(ssd: &dyn Medium) -> Cache {
     Cache::load(ssd).unwrap()

@@ -37,16 +37,17 @@ pub fn connect(address: &str) -> UnixStream {
     let hello = Message::method_call("/org/freedesktop/DBus", "Hello").interface(bus);
     let hello = hello.destination(bus);
     stream.write_all(hello.build(&()).unwrap().data()).unwrap();
-    assert_eq!(answers(&mut stream, 1), 1);
+    assert_eq!(answers(&mut stream, 1).len(), 1);
     stream
 }
 
-/// Reads messages until there were so many answers, or until no more answers arrive. Returns the number of answers.
-pub fn answers(stream: &mut UnixStream, wanted: usize) -> usize {
+/// Reads messages until there were so many answers, or until no more answers arrive. Returns the number of bytes of each
+/// answer.
+pub fn answers(stream: &mut UnixStream, wanted: usize) -> Vec<u64> {
     let limit = Some(Duration::from_secs(20));
     stream.set_read_timeout(limit).unwrap();
-    let mut found = 0;
-    while found < wanted {
+    let mut found = Vec::new();
+    while found.len() < wanted {
         let mut head = [0; 16];
         if stream.read_exact(&mut head).is_err() {
             break;
@@ -56,7 +57,9 @@ pub fn answers(stream: &mut UnixStream, wanted: usize) -> usize {
         let rest = number(12).next_multiple_of(8) + number(4);
         std::io::copy(&mut (&*stream).take(rest), &mut std::io::sink()).unwrap();
         // 2 is the type of a reply, 3 the type of an error.
-        found += usize::from(matches!(head[1], 2 | 3));
+        if matches!(head[1], 2 | 3) {
+            found.push(rest);
+        }
     }
     found
 }

@@ -2,15 +2,14 @@
 //! The service that a test calls: a simulated one on a private bus, or the service of this machine.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-mod bus;
 pub mod flood;
 pub mod introspect;
 
-use bus::Running;
 use futures_util::StreamExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tandem_api::*;
+use tandem_stage::bus::{self, Running};
 use zbus::fdo::ObjectManagerProxy;
 use zbus::{Connection, OwnedObjectPath};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Tests that every engine must pass, and in `simulated` tests of states that only the simulated machine can be brought
+//! Tests that every host must pass, and in `simulated` tests of states that only the simulated machine can be brought
 //! into. The former run on the simulated machine, or on the real machine if `TANDEM_TEST_DISK`
 //! and `TANDEM_TEST_SSD` are set to the kernel names (such as `sda1` and `sdb`) of a disk with a mounted file system
 //! and of an empty SSD. The tests may destroy the content of both. Run as root, in the VM.

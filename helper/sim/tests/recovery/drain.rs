@@ -6,8 +6,8 @@ use crate::{UUID, removal};
 use std::sync::Mutex;
 use std::time::Duration;
 use tandem_api::*;
-use tandem_helper::apply::{self, Drained, Watcher};
-use tandem_helper::engine::Engine;
+use tandem_helper::host::traits::Mappings;
+use tandem_helper::service::apply::{self, Drained, Watcher};
 
 /// Calls a function at every query of the job. The result of the function says whether the job is paused.
 struct Looking<F>(F);
@@ -26,16 +26,16 @@ async fn a_drain_that_the_disk_refuses_ends_and_leaves_the_cache() {
     let Dirty {
         world,
         store,
-        engine,
+        host,
         _folder,
     } = Dirty::new("refused", Some(1_000_000)).await;
-    let plan = removal(&*engine, &store).await;
+    let plan = removal(&*host, &store).await;
     world.refuse_writes(UUID);
     let clock = Looking(|_: Option<Drained>| {
         world.advance(Duration::from_millis(250));
         false
     });
-    let job = apply::run(&*engine, &store, &plan, 0, &clock);
+    let job = apply::run(&*host, &store, &plan, 0, &clock);
     let ended = tokio::time::timeout(Duration::from_secs(600), job).await;
     let failure = ended.expect("the drain ends").unwrap_err();
     assert_eq!(
@@ -47,9 +47,9 @@ async fn a_drain_that_the_disk_refuses_ends_and_leaves_the_cache() {
     // The cache goes on in its mode, and new writes stay on the SSD only.
     assert!(store.intents().is_empty());
     assert!(store.caches()[0].may_be_dirty);
-    let before = engine.status(UUID).await.unwrap().sample.write_back_sectors;
+    let before = host.status(UUID).await.unwrap().sample.write_back_sectors;
     world.advance(Duration::from_secs(20));
-    let status = engine.status(UUID).await.unwrap();
+    let status = host.status(UUID).await.unwrap();
     assert_eq!(status.mode, Mode::Writeback);
     assert!(status.sample.write_back_sectors > before);
     assert_eq!(world.lost_bytes(), 0);
@@ -60,10 +60,10 @@ async fn a_drain_whose_ssd_is_lost_when_nothing_is_left_goes_on() {
     let Dirty {
         world,
         store,
-        engine,
+        host,
         _folder,
     } = Dirty::new("lost-clean", Some(1 << 40)).await;
-    let plan = removal(&*engine, &store).await;
+    let plan = removal(&*host, &store).await;
     let loses = Looking(|drained: Option<Drained>| {
         if drained.is_some_and(|drained| drained.left > 0) {
             world.advance(Duration::from_secs(1));
@@ -71,9 +71,7 @@ async fn a_drain_whose_ssd_is_lost_when_nothing_is_left_goes_on() {
         }
         false
     });
-    apply::run(&*engine, &store, &plan, 0, &loses)
-        .await
-        .unwrap();
+    apply::run(&*host, &store, &plan, 0, &loses).await.unwrap();
     assert!(store.caches().is_empty());
     assert_eq!(world.lost_bytes(), 0);
 }
@@ -83,10 +81,10 @@ async fn a_pause_that_cannot_be_recorded_is_one() {
     let Dirty {
         world,
         store,
-        engine,
+        host,
         _folder,
     } = Dirty::new("unrecorded-pause", Some(1_000_000)).await;
-    let plan = removal(&*engine, &store).await;
+    let plan = removal(&*host, &store).await;
     // The record of the job cannot be written, as on a full disk.
     let beside = _folder.0.join(format!("jobs/{UUID}.remove.new"));
     let lefts = Mutex::new(Vec::new());
@@ -106,9 +104,7 @@ async fn a_pause_that_cannot_be_recorded_is_one() {
         }
         (1..5).contains(&lefts.len())
     });
-    apply::run(&*engine, &store, &plan, 0, &pauses)
-        .await
-        .unwrap();
+    apply::run(&*host, &store, &plan, 0, &pauses).await.unwrap();
     let lefts = lefts.into_inner().unwrap();
     assert!(lefts[0] > 0);
     assert_eq!(lefts[1..5], [lefts[1]; 4], "it waits");
@@ -121,10 +117,10 @@ async fn a_refused_drain_that_cannot_be_recorded_does_not_call_the_data_safe() {
     let Dirty {
         world,
         store,
-        engine,
+        host,
         _folder,
     } = Dirty::new("unrecorded-refusal", Some(1_000_000)).await;
-    let plan = removal(&*engine, &store).await;
+    let plan = removal(&*host, &store).await;
     world.refuse_writes(UUID);
     let record = _folder.0.join(format!("jobs/{UUID}.remove.json"));
     let spoils = Looking(|drained: Option<Drained>| {
@@ -135,7 +131,7 @@ async fn a_refused_drain_that_cannot_be_recorded_does_not_call_the_data_safe() {
         world.advance(Duration::from_millis(250));
         false
     });
-    let failure = apply::run(&*engine, &store, &plan, 0, &spoils)
+    let failure = apply::run(&*host, &store, &plan, 0, &spoils)
         .await
         .unwrap_err();
     assert!(record.is_dir());

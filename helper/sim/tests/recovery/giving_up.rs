@@ -6,10 +6,10 @@ use crate::writeback::{Dirty, run_dying};
 use crate::{UUID, removing};
 use std::path::PathBuf;
 use tandem_api::*;
-use tandem_helper::action::Action;
-use tandem_helper::apply::{self, Unwatched, Watcher};
-use tandem_helper::engine::Engine;
-use tandem_helper::plan::{Plan, Unwritten};
+use tandem_helper::decide::plan::{Plan, Unwritten};
+use tandem_helper::host::traits::{Disks, Mappings};
+use tandem_helper::model::action::Action;
+use tandem_helper::service::apply::{self, Unwatched, Watcher};
 
 /// A plan that gives up the data. The file system is mounted, and no program uses it.
 async fn giving_up(dirty: &Dirty) -> Plan {
@@ -19,7 +19,7 @@ async fn giving_up(dirty: &Dirty) -> Plan {
         refused: true,
         ..Unwritten::default()
     };
-    let plan = removing(&*dirty.engine, &dirty.store, unwritten, true).await;
+    let plan = removing(&*dirty.host, &dirty.store, unwritten, true).await;
     let kinds: Vec<_> = plan.actions.iter().map(Action::kind).collect();
     assert_eq!(
         kinds,
@@ -38,14 +38,14 @@ async fn as_before(dirty: &Dirty, mounts: &[String]) {
 
 /// Runs a plan that fails, and returns how it failed.
 async fn failing(dirty: &Dirty, plan: &Plan, watcher: &dyn Watcher) -> (Kind, DataState) {
-    let ended = apply::run(&*dirty.engine, &dirty.store, plan, 0, watcher).await;
+    let ended = apply::run(&*dirty.host, &dirty.store, plan, 0, watcher).await;
     let failure = ended.unwrap_err();
     (failure.kind, failure.data)
 }
 
 /// The mount points of the cache.
 async fn mounted(dirty: &Dirty) -> Vec<String> {
-    let devices = dirty.engine.facts().await.unwrap().devices;
+    let devices = dirty.host.facts().await.unwrap().devices;
     let ours = devices.iter().find(|d| d.ident.hardware.contains(UUID));
     let mounts = ours.map(|d| d.mounts.iter().map(|m| m.point.clone()));
     mounts.map(Iterator::collect).unwrap_or_default()
@@ -63,7 +63,7 @@ async fn what_cannot_be_given_up_is_mounted_as_before_with_all_its_data() {
         assert_eq!(data, DataState::Unwritten, "{step}");
         as_before(&dirty, &before).await;
         // A second attempt succeeds.
-        apply::run(&*dirty.engine, &dirty.store, &plan, 0, &Unwatched)
+        apply::run(&*dirty.host, &dirty.store, &plan, 0, &Unwatched)
             .await
             .unwrap();
         assert!(dirty.world.lost_bytes() > 0);
@@ -99,9 +99,9 @@ async fn what_a_dead_service_had_not_given_up_yet_is_not_given_up() {
         }
         if mounted_since {
             let again = Action::Mount(device, mount);
-            dirty.engine.apply(&again).await.unwrap();
+            dirty.host.apply(&again).await.unwrap();
         }
-        apply::recover(&*dirty.engine, &dirty.store, intent, &Unwatched)
+        apply::recover(&*dirty.host, &dirty.store, intent, &Unwatched)
             .await
             .unwrap();
         as_before(&dirty, if restarts { &[] } else { &before }).await;
@@ -132,7 +132,7 @@ async fn what_is_given_up_although_that_failed_is_not_taken_back() {
     // Programs can write to the disk alone now, so the data on the SSD must never be written to the disk.
     let intent = dirty.store.intents().remove(0);
     assert!(intent.abandons_cache(UUID) && mounted(&dirty).await.is_empty());
-    apply::recover(&*dirty.engine, &dirty.store, intent, &Unwatched)
+    apply::recover(&*dirty.host, &dirty.store, intent, &Unwatched)
         .await
         .unwrap();
     assert!(dirty.store.intents().is_empty() && dirty.store.caches().is_empty());

@@ -2,7 +2,7 @@
 //! The service is killed before and after every action of a creation and of a removal. The next start reaches the old
 //! state or the new state, never a state in between.
 //!
-//! To kill the service, a test drops the job in the middle of a call of the engine: no code of the job runs any more,
+//! To kill the service, a test drops the job in the middle of a call of the host: no code of the job runs any more,
 //! and only the records and the state of the machine are left. The tests in the VM kill the process.
 #![allow(
     clippy::unwrap_used,
@@ -28,12 +28,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::*;
-use tandem_helper::action::Action;
-use tandem_helper::apply::{self, Unwatched};
-use tandem_helper::engine::Engine;
-use tandem_helper::facts::{Device, Facts};
-use tandem_helper::plan::{self, Plan, RemoveInput, Unwritten};
-use tandem_helper::state::Store;
+use tandem_helper::decide::plan::{self, Plan, RemoveInput, Unwritten};
+use tandem_helper::host::Host;
+use tandem_helper::host::traits::{Disks, Mappings};
+use tandem_helper::machine::store::Store;
+use tandem_helper::model::action::Action;
+use tandem_helper::model::facts::{Device, Facts};
+use tandem_helper::service::apply::{self, Unwatched};
 use tandem_simulated::{Simulated, World};
 
 struct Folder(PathBuf);
@@ -61,23 +62,23 @@ fn path(name: &str) -> zbus::OwnedObjectPath {
         .unwrap()
 }
 
-async fn facts(engine: &dyn Engine) -> Facts {
-    let mut facts = engine.facts().await.unwrap();
+async fn facts(host: &dyn Host) -> Facts {
+    let mut facts = host.facts().await.unwrap();
     for device in &mut facts.devices {
-        device.blank = device.usage.is_empty() && engine.blank(device).await.unwrap();
+        device.blank = device.usage.is_empty() && host.blank(device).await.unwrap();
     }
     facts
 }
 
-async fn creation(engine: &dyn Engine) -> Plan {
-    creation_in(engine, Mode::Writethrough).await
+async fn creation(host: &dyn Host) -> Plan {
+    creation_in(host, Mode::Writethrough).await
 }
 
-async fn creation_in(engine: &dyn Engine, mode: Mode) -> Plan {
-    creation_on(engine, mode, 0).await
+async fn creation_in(host: &dyn Host, mode: Mode) -> Plan {
+    creation_on(host, mode, 0).await
 }
 
-async fn creation_on(engine: &dyn Engine, mode: Mode, partition_bytes: u64) -> Plan {
+async fn creation_on(host: &dyn Host, mode: Mode, partition_bytes: u64) -> Plan {
     let spec = PlanSpec {
         origin: path("sda1"),
         ssd: path("sdc"),
@@ -86,19 +87,19 @@ async fn creation_on(engine: &dyn Engine, mode: Mode, partition_bytes: u64) -> P
         at_next_start: false,
         partition_bytes,
     };
-    plan::create(&spec, UUID, &facts(engine).await, &[], Vec::new()).unwrap()
+    plan::create(&spec, UUID, &facts(host).await, &[], Vec::new()).unwrap()
 }
 
-async fn removal(engine: &dyn Engine, store: &Store) -> Plan {
+async fn removal(host: &dyn Host, store: &Store) -> Plan {
     let unwritten = Unwritten {
         possible: store.caches()[0].may_be_dirty,
         ..Unwritten::default()
     };
-    removing(engine, store, unwritten, false).await
+    removing(host, store, unwritten, false).await
 }
 
-async fn removing(engine: &dyn Engine, store: &Store, unwritten: Unwritten, discard: bool) -> Plan {
-    let facts = facts(engine).await;
+async fn removing(host: &dyn Host, store: &Store, unwritten: Unwritten, discard: bool) -> Plan {
+    let facts = facts(host).await;
     let record = store.caches().remove(0);
     let pair = record.pair.clone();
     let mapped = facts
@@ -124,8 +125,8 @@ async fn removing(engine: &dyn Engine, store: &Store, unwritten: Unwritten, disc
 }
 
 /// The state of the machine: `plain` or `cached`. Panics in a state in between.
-async fn state(engine: &dyn Engine, store: &Store) -> &'static str {
-    let facts = facts(engine).await;
+async fn state(host: &dyn Host, store: &Store) -> &'static str {
+    let facts = facts(host).await;
     let points = |name: &str| {
         facts
             .device(path(name).as_str())
@@ -134,7 +135,7 @@ async fn state(engine: &dyn Engine, store: &Store) -> &'static str {
     };
     let home = ["/media/anna/Archive".to_owned()];
     let ssd_blank = facts.device(path("sdc").as_str()).unwrap().blank;
-    let live = engine.live_mappings().await.unwrap();
+    let live = host.live_mappings().await.unwrap();
     assert!(store.intents().is_empty(), "the job is still recorded");
     match (live.as_slice(), store.caches().len()) {
         ([], 0) if ssd_blank && points("sda1") == home => "plain",
@@ -148,7 +149,7 @@ async fn state(engine: &dyn Engine, store: &Store) -> &'static str {
     }
 }
 
-/// Runs a plan on an engine that dies, and then recovers its jobs. Returns whether the engine died.
+/// Runs a plan on a host that dies, and then recovers its jobs. Returns whether the host died.
 async fn run_and_die(
     world: &Arc<World>,
     store: &Store,
@@ -159,9 +160,9 @@ async fn run_and_die(
     let mortal = Mortal::new(world, at, after);
     let job = apply::run(&mortal, store, plan, 0, &Unwatched);
     let died = mortal.until_death(job).await;
-    let engine = Simulated::new(world.clone());
+    let host = Simulated::new(world.clone());
     for intent in store.intents() {
-        apply::recover(&engine, store, intent, &Unwatched)
+        apply::recover(&host, store, intent, &Unwatched)
             .await
             .unwrap();
     }
@@ -178,10 +179,10 @@ async fn a_killed_creation_leaves_the_plain_disk_or_the_cache() {
             world.set_step_time(Duration::ZERO);
             let folder = Folder::new(&format!("create-{at}-{after}"));
             let store = Store::open(&folder.0).unwrap();
-            let engine = Simulated::new(world.clone());
-            let plan = creation(&engine).await;
+            let host = Simulated::new(world.clone());
+            let plan = creation(&host).await;
             let died = run_and_die(&world, &store, &plan, at, after).await;
-            let state = state(&engine, &store).await;
+            let state = state(&host, &store).await;
             assert_eq!(died, at < plan.actions.len(), "at {at}");
             // A program may use the mapping as soon as it works, so from then on the creation is finished.
             let map = plan
@@ -195,10 +196,10 @@ async fn a_killed_creation_leaves_the_plain_disk_or_the_cache() {
             seen.push(state);
             if state == "plain" {
                 // The cache can be created again without an agreement to erase the SSD.
-                apply::run(&engine, &store, &creation(&engine).await, 0, &Unwatched)
+                apply::run(&host, &store, &creation(&host).await, 0, &Unwatched)
                     .await
                     .unwrap();
-                assert_eq!(self::state(&engine, &store).await, "cached");
+                assert_eq!(self::state(&host, &store).await, "cached");
             }
         }
     }
@@ -213,16 +214,16 @@ async fn a_killed_removal_leaves_the_cache_or_the_plain_disk() {
             world.set_step_time(Duration::ZERO);
             let folder = Folder::new(&format!("remove-{at}-{after}"));
             let store = Store::open(&folder.0).unwrap();
-            let engine = Simulated::new(world.clone());
-            apply::run(&engine, &store, &creation(&engine).await, 0, &Unwatched)
+            let host = Simulated::new(world.clone());
+            apply::run(&host, &store, &creation(&host).await, 0, &Unwatched)
                 .await
                 .unwrap();
-            let plan = removal(&engine, &store).await;
+            let plan = removal(&host, &store).await;
             assert_eq!(plan.actions.len(), 5);
             let died = run_and_die(&world, &store, &plan, at, after).await;
             assert_eq!(died, at < plan.actions.len());
             assert_eq!(
-                state(&engine, &store).await,
+                state(&host, &store).await,
                 "plain",
                 "at {at}, after {after}"
             );
@@ -238,9 +239,9 @@ async fn a_kill_while_undoing_is_recovered_too() {
             world.set_step_time(Duration::ZERO);
             let folder = Folder::new(&format!("undo-{at}-{after}"));
             let store = Store::open(&folder.0).unwrap();
-            let engine = Simulated::new(world.clone());
-            let plan = creation(&engine).await;
-            // The engine dies before the mapping is there, and once more in the recovery.
+            let host = Simulated::new(world.clone());
+            let plan = creation(&host).await;
+            // The host dies before the mapping is there, and once more in the recovery.
             let map = plan
                 .actions
                 .iter()
@@ -254,12 +255,12 @@ async fn a_kill_while_undoing_is_recovered_too() {
                 second.until_death(recovery).await;
             }
             for intent in store.intents() {
-                apply::recover(&engine, &store, intent, &Unwatched)
+                apply::recover(&host, &store, intent, &Unwatched)
                     .await
                     .unwrap();
             }
             assert_eq!(
-                state(&engine, &store).await,
+                state(&host, &store).await,
                 "plain",
                 "at {at}, after {after}"
             );
@@ -275,10 +276,10 @@ async fn a_step_that_fails_is_undone_as_a_whole() {
         world.set_step_time(Duration::ZERO);
         let folder = Folder::new(&format!("fail-{at}"));
         let store = Store::open(&folder.0).unwrap();
-        let engine = Simulated::new(world.clone());
-        let plan = creation(&engine).await;
+        let host = Simulated::new(world.clone());
+        let plan = creation(&host).await;
         world.fail_next(plan.actions[at].kind());
-        let failure = apply::run(&engine, &store, &plan, 0, &Unwatched)
+        let failure = apply::run(&host, &store, &plan, 0, &Unwatched)
             .await
             .unwrap_err();
         assert_eq!(failure.kind, Kind::StepFailed);
@@ -289,7 +290,7 @@ async fn a_step_that_fails_is_undone_as_a_whole() {
             DataState::Restored
         };
         assert_eq!(failure.data, data, "at {at}");
-        assert_eq!(state(&engine, &store).await, "plain");
+        assert_eq!(state(&host, &store).await, "plain");
         failed += 1;
     }
     assert_eq!(failed, 4);
@@ -301,18 +302,18 @@ async fn an_ssd_that_cannot_be_wiped_does_not_keep_the_disk() {
     world.set_step_time(Duration::ZERO);
     let folder = Folder::new("unwiped");
     let store = Store::open(&folder.0).unwrap();
-    let engine = Simulated::new(world.clone());
-    apply::run(&engine, &store, &creation(&engine).await, 0, &Unwatched)
+    let host = Simulated::new(world.clone());
+    apply::run(&host, &store, &creation(&host).await, 0, &Unwatched)
         .await
         .unwrap();
     world.fail_next(StepKind::FreeSsd);
-    let plan = removal(&engine, &store).await;
-    apply::run(&engine, &store, &plan, 0, &Unwatched)
+    let plan = removal(&host, &store).await;
+    apply::run(&host, &store, &plan, 0, &Unwatched)
         .await
         .unwrap();
     assert!(store.caches().is_empty() && store.intents().is_empty());
-    assert!(engine.live_mappings().await.unwrap().is_empty());
-    let facts = engine.facts().await.unwrap();
+    assert!(host.live_mappings().await.unwrap().is_empty());
+    let facts = host.facts().await.unwrap();
     let disk = facts.device(path("sda1").as_str()).unwrap();
     assert_eq!(disk.mount_points(), ["/media/anna/Archive"]);
 }
@@ -323,8 +324,8 @@ async fn a_creation_that_cannot_be_finished_after_a_kill_is_undone() {
     world.set_step_time(Duration::ZERO);
     let folder = Folder::new("unfinished");
     let store = Store::open(&folder.0).unwrap();
-    let engine = Simulated::new(world.clone());
-    let plan = creation(&engine).await;
+    let host = Simulated::new(world.clone());
+    let plan = creation(&host).await;
     let mortal = Mortal::new(&world, plan.actions.len() - 1, false);
     assert!(
         mortal
@@ -333,11 +334,11 @@ async fn a_creation_that_cannot_be_finished_after_a_kill_is_undone() {
     );
     world.fail_next(StepKind::Mount);
     for intent in store.intents() {
-        apply::recover(&engine, &store, intent, &Unwatched)
+        apply::recover(&host, &store, intent, &Unwatched)
             .await
             .unwrap();
     }
-    assert_eq!(state(&engine, &store).await, "plain");
+    assert_eq!(state(&host, &store).await, "plain");
 }
 
 #[tokio::test]
@@ -348,9 +349,9 @@ async fn a_killed_assembly_is_finished_or_undone_and_keeps_the_cache() {
             world.set_step_time(Duration::ZERO);
             let folder = Folder::new(&format!("assemble-{at}-{after}"));
             let store = Store::open(&folder.0).unwrap();
-            let engine = Simulated::new(world.clone());
-            let plan = creation(&engine).await;
-            apply::run(&engine, &store, &plan, 0, &Unwatched)
+            let host = Simulated::new(world.clone());
+            let plan = creation(&host).await;
+            apply::run(&host, &store, &plan, 0, &Unwatched)
                 .await
                 .unwrap();
             // The state after a start of the machine: no mapping, and the plain disk is mounted.
@@ -361,18 +362,18 @@ async fn a_killed_assembly_is_finished_or_undone_and_keeps_the_cache() {
                     .into_iter()
                     .filter(|a| !matches!(a, Action::FreeSsd(_)))
                 {
-                    engine.apply(&back).await.unwrap();
+                    host.apply(&back).await.unwrap();
                 }
             }
-            let facts = engine.facts().await.unwrap();
+            let facts = host.facts().await.unwrap();
             let mounts = &facts.device(path("sda1").as_str()).unwrap().mounts;
             let plan = plan::assemble(&record.pair, mounts);
             let died = run_and_die(&world, &store, &plan, at, after).await;
             assert_eq!(died, at < plan.actions.len());
             assert_eq!(store.caches(), [record], "at {at}, after {after}");
             assert!(store.intents().is_empty());
-            let live = engine.live_mappings().await.unwrap();
-            let facts = engine.facts().await.unwrap();
+            let live = host.live_mappings().await.unwrap();
+            let facts = host.facts().await.unwrap();
             let points = |name: &str| facts.device(path(name).as_str()).map(Device::mount_points);
             let home = vec!["/media/anna/Archive".to_owned()];
             if live.is_empty() {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! An engine that dies in one of its calls, or that fails in another way.
+//! A host that dies in one of its calls, or that fails in another way.
 
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tandem_api::*;
-use tandem_helper::action::Action;
-use tandem_helper::dm::message::Message;
-use tandem_helper::engine::{Engine, LiveMapping, Status};
-use tandem_helper::facts::{Device, Facts};
+use tandem_helper::host::traits::{Computer, Disks, Mappings, Module, Observing};
+use tandem_helper::machine::dm::message::Message;
+use tandem_helper::model::action::Action;
+use tandem_helper::model::facts::{Device, Facts};
+use tandem_helper::model::live::{LiveMapping, Status};
 use tandem_simulated::{Simulated, World};
 
-/// An engine that dies before or after one call of [`Engine::apply`].
+/// A host that dies before or after one call of [`Mappings::apply`].
 pub struct Mortal {
     inner: Simulated,
     calls: AtomicUsize,
@@ -27,7 +28,7 @@ pub struct Mortal {
 }
 
 impl Mortal {
-    /// An engine that runs `then` after the call with the number `call`, and does not die.
+    /// A host that runs `then` after the call with the number `call`, and does not die.
     pub fn immortal(
         world: &Arc<World>,
         call: usize,
@@ -39,7 +40,7 @@ impl Mortal {
         }
     }
 
-    /// An engine that does not die, and whose mapping is in force and has not started.
+    /// A host that does not die, and whose mapping is in force and has not started.
     pub fn not_started(world: &Arc<World>) -> Self {
         Self {
             silent: Some(CacheState::Suspended),
@@ -47,7 +48,7 @@ impl Mortal {
         }
     }
 
-    /// An engine that does not die, and on which a step takes effect and then reports a failure.
+    /// A host that does not die, and on which a step takes effect and then reports a failure.
     pub fn failing_late(world: &Arc<World>, half: StepKind) -> Self {
         Self {
             half: Some(half),
@@ -55,7 +56,7 @@ impl Mortal {
         }
     }
 
-    /// Runs a job until its end or until the engine dies. Returns whether the engine died.
+    /// Runs a job until its end or until the host dies. Returns whether the host died.
     pub async fn until_death<T>(&self, job: impl Future<Output = T>) -> bool {
         tokio::select! {
             _ = job => false,
@@ -71,7 +72,7 @@ impl Mortal {
         std::future::pending::<()>().await;
     }
 
-    /// An engine that dies at the call with the number `dies_at`: before the call takes effect, or `after` it.
+    /// A host that dies at the call with the number `dies_at`: before the call takes effect, or `after` it.
     pub fn new(world: &Arc<World>, dies_at: usize, after: bool) -> Self {
         Self {
             inner: Simulated::new(world.clone()),
@@ -87,19 +88,30 @@ impl Mortal {
 }
 
 #[async_trait]
-impl Engine for Mortal {
+impl Computer for Mortal {
     fn name(&self) -> &'static str {
         self.inner.name()
-    }
-    fn kernel(&self) -> String {
-        self.inner.kernel()
     }
     fn boot_id(&self) -> String {
         self.inner.boot_id()
     }
+    async fn changed(&self) {
+        self.inner.changed().await;
+    }
+}
+
+#[async_trait]
+impl Module for Mortal {
+    fn kernel(&self) -> String {
+        self.inner.kernel()
+    }
     async fn module_state(&self) -> ModuleState {
         self.inner.module_state().await
     }
+}
+
+#[async_trait]
+impl Disks for Mortal {
     async fn facts(&self) -> Result<Facts, Failure> {
         self.inner.facts().await
     }
@@ -112,6 +124,10 @@ impl Engine for Mortal {
     async fn users(&self, device: &Device) -> Vec<FileUser> {
         self.inner.users(device).await
     }
+}
+
+#[async_trait]
+impl Mappings for Mortal {
     async fn apply(&self, action: &Action) -> Result<(), Failure> {
         let dies = self.calls.fetch_add(1, Ordering::SeqCst) == self.dies_at;
         if dies && !self.after {
@@ -140,7 +156,7 @@ impl Engine for Mortal {
         }
         Ok(status)
     }
-    async fn changed(&self) {
-        self.inner.changed().await;
-    }
 }
+
+#[async_trait]
+impl Observing for Mortal {}

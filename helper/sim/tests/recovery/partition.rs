@@ -3,8 +3,8 @@
 
 use super::*;
 
-async fn sharing(engine: &dyn Engine) -> Plan {
-    creation_on(engine, Mode::Writethrough, 1 << 30).await
+async fn sharing(host: &dyn Host) -> Plan {
+    creation_on(host, Mode::Writethrough, 1 << 30).await
 }
 
 #[tokio::test]
@@ -16,14 +16,14 @@ async fn a_killed_creation_leaves_no_partition_without_a_cache() {
             world.set_step_time(Duration::ZERO);
             let folder = Folder::new(&format!("partition-{at}-{after}"));
             let store = Store::open(&folder.0).unwrap();
-            let engine = Simulated::new(world.clone());
-            let plan = sharing(&engine).await;
+            let host = Simulated::new(world.clone());
+            let plan = sharing(&host).await;
             let makes = |a: &Action| matches!(a, Action::CreatePartition(_));
             assert!(plan.actions.iter().any(makes));
             let died = run_and_die(&world, &store, &plan, at, after).await;
             assert_eq!(died, at < plan.actions.len(), "at {at}");
             // `state` accepts the plain disk only with an SSD that is empty as before.
-            let state = state(&engine, &store).await;
+            let state = state(&host, &store).await;
             let map = plan
                 .actions
                 .iter()
@@ -46,15 +46,15 @@ async fn a_killed_removal_leaves_no_partition_without_a_cache() {
             world.set_step_time(Duration::ZERO);
             let folder = Folder::new(&format!("unpartition-{at}-{after}"));
             let store = Store::open(&folder.0).unwrap();
-            let engine = Simulated::new(world.clone());
-            let plan = sharing(&engine).await;
-            apply::run(&engine, &store, &plan, 0, &Unwatched)
+            let host = Simulated::new(world.clone());
+            let plan = sharing(&host).await;
+            apply::run(&host, &store, &plan, 0, &Unwatched)
                 .await
                 .unwrap();
-            assert_eq!(state(&engine, &store).await, "cached");
-            let plan = removal(&engine, &store).await;
+            assert_eq!(state(&host, &store).await, "cached");
+            let plan = removal(&host, &store).await;
             run_and_die(&world, &store, &plan, at, after).await;
-            state(&engine, &store).await;
+            state(&host, &store).await;
         }
     }
 }

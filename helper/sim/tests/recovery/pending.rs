@@ -6,15 +6,17 @@ use crate::{Folder, UUID, facts, path, run_and_die};
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::*;
-use tandem_helper::action::Action;
-use tandem_helper::apply::{self, Unwatched};
-use tandem_helper::engine::Engine;
-use tandem_helper::plan::{self, Plan, RemoveInput, Unwritten};
-use tandem_helper::state::{Setup, Store};
+use tandem_helper::decide::plan::{self, Plan, RemoveInput, Unwritten};
+use tandem_helper::host::Host;
+use tandem_helper::host::traits::Mappings;
+use tandem_helper::machine::store::Store;
+use tandem_helper::model::action::Action;
+use tandem_helper::model::record::Setup;
+use tandem_helper::service::apply::{self, Unwatched};
 use tandem_simulated::{Simulated, World};
 
 /// The preparation for the disk of the running system: it has every kind of action.
-async fn preparation(engine: &dyn Engine) -> Plan {
+async fn preparation(host: &dyn Host) -> Plan {
     let spec = PlanSpec {
         origin: path("sda1"),
         ssd: path("sdc"),
@@ -23,7 +25,7 @@ async fn preparation(engine: &dyn Engine) -> Plan {
         at_next_start: true,
         partition_bytes: 0,
     };
-    let mut facts = facts(engine).await;
+    let mut facts = facts(host).await;
     facts.initramfs = true;
     for device in &mut facts.devices {
         device.found_at_start = true;
@@ -61,17 +63,17 @@ fn cancellation(store: &Store) -> Plan {
 }
 
 /// The state of the machine: `plain` or `pending`. In both the disk is mounted without a mapping.
-async fn state(engine: &dyn Engine, store: &Store) -> &'static str {
+async fn state(host: &dyn Host, store: &Store) -> &'static str {
     assert!(store.intents().is_empty(), "the job is still recorded");
-    assert!(engine.live_mappings().await.unwrap().is_empty());
-    let facts = facts(engine).await;
+    assert!(host.live_mappings().await.unwrap().is_empty());
+    let facts = facts(host).await;
     let device = |name: &str| facts.device(path(name).as_str()).unwrap();
     assert_eq!(device("sda1").mount_points().len(), 1);
     let caches = store.caches();
     match (caches.as_slice(), device("sdc").blank) {
         ([], true) => "plain",
         ([record], false) => {
-            assert!(record.setup.waits_in(&engine.boot_id()));
+            assert!(record.setup.waits_in(&host.boot_id()));
             assert!(record.in_initramfs && record.pair.copies_stale && !record.may_be_dirty);
             "pending"
         }
@@ -87,8 +89,8 @@ async fn a_killed_preparation_leaves_the_plain_disk_or_a_cache_for_the_next_star
             world.set_step_time(Duration::ZERO);
             let folder = Folder::new(&format!("prepare-{at}-{after}"));
             let store = Store::open(&folder.0).unwrap();
-            let engine = Simulated::new(world.clone());
-            let plan = preparation(&engine).await;
+            let host = Simulated::new(world.clone());
+            let plan = preparation(&host).await;
             let died = run_and_die(&world, &store, &plan, at, after).await;
             assert_eq!(died, at < plan.actions.len());
             // The cache is recorded before the last action. From then on the preparation is finished.
@@ -97,7 +99,7 @@ async fn a_killed_preparation_leaves_the_plain_disk_or_a_cache_for_the_next_star
             } else {
                 "pending"
             };
-            assert_eq!(state(&engine, &store).await, expected, "{at}, {after}");
+            assert_eq!(state(&host, &store).await, expected, "{at}, {after}");
         }
     }
 }
@@ -110,15 +112,15 @@ async fn a_killed_cancellation_leaves_the_plain_disk() {
             world.set_step_time(Duration::ZERO);
             let folder = Folder::new(&format!("cancel-{at}-{after}"));
             let store = Store::open(&folder.0).unwrap();
-            let engine = Simulated::new(world.clone());
-            let plan = preparation(&engine).await;
-            let made = apply::run(&engine, &store, &plan, 0, &Unwatched).await;
+            let host = Simulated::new(world.clone());
+            let plan = preparation(&host).await;
+            let made = apply::run(&host, &store, &plan, 0, &Unwatched).await;
             made.unwrap();
-            assert_eq!(state(&engine, &store).await, "pending");
+            assert_eq!(state(&host, &store).await, "pending");
             let plan = cancellation(&store);
             assert_eq!(plan.actions.len(), 2);
             assert_eq!(run_and_die(&world, &store, &plan, at, after).await, at < 2);
-            assert_eq!(state(&engine, &store).await, "plain", "{at}, {after}");
+            assert_eq!(state(&host, &store).await, "plain", "{at}, {after}");
         }
     }
 }
@@ -130,12 +132,12 @@ async fn a_step_that_fails_leaves_the_plain_disk() {
         world.set_step_time(Duration::ZERO);
         let folder = Folder::new(&format!("fails-{step}"));
         let store = Store::open(&folder.0).unwrap();
-        let engine = Simulated::new(world.clone());
-        let plan = preparation(&engine).await;
+        let host = Simulated::new(world.clone());
+        let plan = preparation(&host).await;
         world.fail_next(step);
-        let failed = apply::run(&engine, &store, &plan, 0, &Unwatched).await;
+        let failed = apply::run(&host, &store, &plan, 0, &Unwatched).await;
         assert_eq!(failed.unwrap_err().data, DataState::Restored);
-        assert_eq!(state(&engine, &store).await, "plain");
+        assert_eq!(state(&host, &store).await, "plain");
     }
 }
 
@@ -145,8 +147,8 @@ async fn a_preparation_that_a_start_of_the_machine_overtakes_is_finished() {
     world.set_step_time(Duration::ZERO);
     let folder = Folder::new("overtaken");
     let store = Store::open(&folder.0).unwrap();
-    let engine = Simulated::new(world.clone());
-    let plan = preparation(&engine).await;
+    let host = Simulated::new(world.clone());
+    let plan = preparation(&host).await;
     let last = plan.actions.len() - 1;
     let mortal = crate::Mortal::new(&world, last, false);
     let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);
@@ -154,14 +156,13 @@ async fn a_preparation_that_a_start_of_the_machine_overtakes_is_finished() {
     // The start of the machine maps the recorded cache, and records that.
     world.restart();
     let record = store.caches().remove(0);
-    engine
-        .apply(&Action::Assemble(tandem_helper::action::Pair {
-            origin: now(&engine, &record.pair.origin).await,
-            ssd: now(&engine, &record.pair.ssd).await,
-            ..record.pair.clone()
-        }))
-        .await
-        .unwrap();
+    host.apply(&Action::Assemble(tandem_helper::model::action::Pair {
+        origin: now(&host, &record.pair.origin).await,
+        ssd: now(&host, &record.pair.ssd).await,
+        ..record.pair.clone()
+    }))
+    .await
+    .unwrap();
     store
         .change_cache(UUID, |mut record| {
             record.setup = Setup::Done;
@@ -169,19 +170,19 @@ async fn a_preparation_that_a_start_of_the_machine_overtakes_is_finished() {
         })
         .unwrap();
     let intent = store.intents().remove(0);
-    apply::recover(&engine, &store, intent, &Unwatched)
+    apply::recover(&host, &store, intent, &Unwatched)
         .await
         .unwrap();
     assert!(store.intents().is_empty());
-    assert!(engine.live_mappings().await.unwrap()[0].attached);
+    assert!(host.live_mappings().await.unwrap()[0].attached);
     let records = store.caches();
     assert_eq!((records.len(), &records[0].setup), (1, &Setup::Done));
 }
 
 async fn now(
-    engine: &dyn Engine,
-    ident: &tandem_helper::facts::Ident,
-) -> tandem_helper::facts::Ident {
-    let facts = facts(engine).await;
+    host: &dyn Host,
+    ident: &tandem_helper::model::facts::Ident,
+) -> tandem_helper::model::facts::Ident {
+    let facts = facts(host).await;
     facts.same_hardware(ident).unwrap().ident.clone()
 }

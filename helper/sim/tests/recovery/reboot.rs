@@ -7,26 +7,27 @@ use crate::{Folder, UUID, common, creation, facts, path, removal};
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::*;
-use tandem_helper::action::{Action, MountDevice, Pair};
-use tandem_helper::apply::{self, Unwatched};
-use tandem_helper::engine::Engine;
-use tandem_helper::facts::{Device, Mount};
-use tandem_helper::plan::{self, Plan};
+use tandem_helper::decide::plan::{self, Plan};
+use tandem_helper::host::Host;
+use tandem_helper::host::traits::{Computer, Mappings};
+use tandem_helper::machine::store::Store;
+use tandem_helper::model::action::{Action, MountDevice, Pair};
+use tandem_helper::model::facts::{Device, Mount};
 use tandem_helper::service::Service;
-use tandem_helper::state::Store;
+use tandem_helper::service::apply::{self, Unwatched};
 use tandem_simulated::{Simulated, World};
 
 const POINT: &str = "/media/anna/Archive";
 
 /// The mount points of the device with this name. `None`: there is no such device.
-async fn points(engine: &dyn Engine, name: &str) -> Option<Vec<String>> {
-    let facts = facts(engine).await;
+async fn points(host: &dyn Host, name: &str) -> Option<Vec<String>> {
+    let facts = facts(host).await;
     facts.device(path(name).as_str()).map(Device::mount_points)
 }
 
 /// Whether a mapping uses its SSD.
-async fn is_attached(engine: &dyn Engine) -> bool {
-    let live = engine.live_mappings().await.unwrap();
+async fn is_attached(host: &dyn Host) -> bool {
+    let live = host.live_mappings().await.unwrap();
     live.iter().any(|live| live.attached)
 }
 
@@ -40,11 +41,11 @@ fn planned(plan: &Plan) -> (Box<Pair>, Mount) {
 }
 
 /// Starts the machine again, and assembles the cache.
-async fn start_again(world: &Arc<World>, engine: &dyn Engine, store: &Store) {
+async fn start_again(world: &Arc<World>, host: &dyn Host, store: &Store) {
     world.restart();
     let pair = store.caches().pop().unwrap().pair;
     let assembly = plan::assemble(&pair, &[]);
-    apply::run(engine, store, &assembly, 0, &Unwatched)
+    apply::run(host, store, &assembly, 0, &Unwatched)
         .await
         .unwrap();
 }
@@ -55,37 +56,37 @@ async fn a_removal_that_ends_in_another_boot_leaves_a_mounted_file_system_mounte
         let Dirty {
             world,
             store,
-            engine,
+            host,
             _folder,
         } = Dirty::new(&format!("mounted-{mounted}"), None).await;
-        let engine = &*engine;
-        let plan = removal(engine, &store).await;
+        let host = &*host;
+        let plan = removal(host, &store).await;
         assert!(run_dying(&world, &store, &plan).await);
-        start_again(&world, engine, &store).await;
+        start_again(&world, host, &store).await;
         let (pair, mount) = planned(&plan);
         if mounted {
             let mount = Action::Mount(MountDevice::Mapping(pair), mount);
-            engine.apply(&mount).await.unwrap();
+            host.apply(&mount).await.unwrap();
         }
         world.set_drain_rate(u64::MAX / 4096);
         let intent = store.intents().pop().unwrap();
-        apply::recover(engine, &store, intent, &Unwatched)
+        apply::recover(host, &store, intent, &Unwatched)
             .await
             .unwrap();
         assert!(store.intents().is_empty());
         assert_eq!(world.lost_bytes(), 0);
-        let live = engine.live_mappings().await.unwrap();
-        let facts = facts(engine).await;
+        let live = host.live_mappings().await.unwrap();
+        let facts = facts(host).await;
         let ssd = facts.device(path("sdc").as_str()).unwrap();
         assert!(ssd.blank, "the SSD is free");
         if mounted {
-            assert_eq!(points(engine, "dm_2d1").await, Some(vec![POINT.to_owned()]));
+            assert_eq!(points(host, "dm_2d1").await, Some(vec![POINT.to_owned()]));
             assert!(live.iter().all(|live| !live.attached) && live.len() == 1);
             let record = store.caches().pop().unwrap();
-            assert_eq!(record.detached_in, Some(engine.boot_id()));
+            assert_eq!(record.detached_in, Some(host.boot_id()));
             assert!(!record.may_be_dirty);
         } else {
-            assert_eq!(points(engine, "dm_2d1").await, None);
+            assert_eq!(points(host, "dm_2d1").await, None);
             assert!(live.is_empty() && store.caches().is_empty());
         }
     }
@@ -97,11 +98,11 @@ async fn a_removal_that_is_past_its_drain_ends_in_another_boot_without_its_disk(
         let Dirty {
             world,
             store,
-            engine,
+            host,
             _folder,
         } = Dirty::new(&format!("past-{restarts}"), Some(u64::MAX / 4096)).await;
-        let engine = &*engine;
-        let plan = removal(engine, &store).await;
+        let host = &*host;
+        let plan = removal(host, &store).await;
         assert!(matches!(plan.actions[1], Action::Detach(_)));
         let mortal = Mortal::new(&world, 1, false);
         let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);
@@ -112,7 +113,7 @@ async fn a_removal_that_is_past_its_drain_ends_in_another_boot_without_its_disk(
         // As if the disk, or UDisks2, were not there.
         world.fail_next(StepKind::Detach);
         let intent = store.intents().pop().unwrap();
-        let recovered = apply::recover(engine, &store, intent, &Unwatched).await;
+        let recovered = apply::recover(host, &store, intent, &Unwatched).await;
         if restarts {
             // No mapping is left, so there is nothing to detach.
             recovered.unwrap();
@@ -134,20 +135,20 @@ async fn a_removal_that_meets_its_cache_alive_again_does_not_leave_it_between() 
     let Dirty {
         world,
         store,
-        engine,
+        host,
         _folder,
     } = Dirty::new("alive", Some(u64::MAX / 4096)).await;
-    let engine = &*engine;
-    let plan = removal(engine, &store).await;
+    let host = &*host;
+    let plan = removal(host, &store).await;
     let mortal = Mortal::new(&world, 1, false);
     let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);
     assert!(mortal.until_death(job).await);
     let intent = store.intents().pop().unwrap();
-    start_again(&world, engine, &store).await;
+    start_again(&world, host, &store).await;
     world.set_drain_rate(1_000);
     world.advance(std::time::Duration::from_secs(20));
-    assert!(engine.status(UUID).await.unwrap().sample.dirty_sectors > 0);
-    let failed = apply::recover(engine, &store, intent, &Unwatched).await;
+    assert!(host.status(UUID).await.unwrap().sample.dirty_sectors > 0);
+    let failed = apply::recover(host, &store, intent, &Unwatched).await;
     assert_eq!(failed.unwrap_err().kind, Kind::UnwrittenData);
     // If the job were still on record, the next start would not hold the disk.
     assert!(store.intents().is_empty() && store.caches().len() == 1);
@@ -161,10 +162,10 @@ async fn a_mapping_that_did_not_start_counts_nothing_and_is_not_removed() {
         let Dirty {
             world,
             store,
-            engine,
+            host,
             _folder,
         } = Dirty::new(&format!("silent-{drains}"), None).await;
-        let mut plan = removal(&*engine, &store).await;
+        let mut plan = removal(&*host, &store).await;
         if !drains {
             plan.actions.retain(|a| !matches!(a, Action::Drain(_)));
         }
@@ -177,7 +178,7 @@ async fn a_mapping_that_did_not_start_counts_nothing_and_is_not_removed() {
         );
         assert_eq!(world.lost_bytes(), 0);
         assert!(store.caches().pop().unwrap().may_be_dirty);
-        assert!(is_attached(&*engine).await);
+        assert!(is_attached(&*host).await);
         assert!(store.intents().is_empty());
     }
 }
@@ -187,18 +188,18 @@ async fn a_mapping_that_did_not_start_is_not_undone() {
     let Dirty {
         world,
         store,
-        engine,
+        host,
         _folder,
     } = Dirty::new("silent-undo", None).await;
     // The plan mounts the file system, and the mount fails after the mapping is in force.
     let pair = store.caches().pop().unwrap().pair;
-    let (_, mount) = planned(&removal(&*engine, &store).await);
+    let (_, mount) = planned(&removal(&*host, &store).await);
     let assembly = plan::assemble(&pair, &[mount]);
     world.fail_next(StepKind::Mount);
     let silent = Mortal::not_started(&world);
     let failed = apply::run(&silent, &store, &assembly, 0, &Unwatched).await;
     assert_eq!(failed.unwrap_err().data, DataState::Unwritten);
-    assert!(is_attached(&*engine).await);
+    assert!(is_attached(&*host).await);
     assert_eq!(world.lost_bytes(), 0);
     assert!(store.caches().pop().unwrap().may_be_dirty);
 }
@@ -209,11 +210,11 @@ async fn an_ssd_that_is_lost_while_a_mount_of_its_assembly_hangs_is_recorded_at_
     world.set_step_time(Duration::ZERO);
     let folder = Folder::new("hangs");
     let store = Store::open(&folder.0).unwrap();
-    let engine = Simulated::new(world.clone());
-    apply::run(&engine, &store, &creation(&engine).await, 0, &Unwatched)
+    let host = Simulated::new(world.clone());
+    apply::run(&host, &store, &creation(&host).await, 0, &Unwatched)
         .await
         .unwrap();
-    let (_, mount) = planned(&removal(&engine, &store).await);
+    let (_, mount) = planned(&removal(&host, &store).await);
     world.restart();
     let pair = store.caches().pop().unwrap().pair;
     let assembly = plan::assemble(&pair, &[mount]);
@@ -222,7 +223,7 @@ async fn an_ssd_that_is_lost_while_a_mount_of_its_assembly_hangs_is_recorded_at_
     let mortal = Mortal::new(&world, at, false);
     let job = apply::run(&mortal, &store, &assembly, 0, &Unwatched);
     assert!(mortal.until_death(job).await);
-    assert!(is_attached(&engine).await);
+    assert!(is_attached(&host).await);
 
     // The next start of the service finishes the assembly, and waits for a check of the file system.
     let hangs = Arc::new(Mortal::new(&world, 0, false));

@@ -7,12 +7,13 @@ use crate::{Folder, UUID, creation_on, facts, path};
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::*;
-use tandem_helper::action::Action;
-use tandem_helper::apply::{self, Unwatched, Watcher};
-use tandem_helper::engine::Engine;
-use tandem_helper::facts::Device;
-use tandem_helper::plan::{self, Plan, ResizeInput, Unwritten};
-use tandem_helper::state::{CacheRecord, Store};
+use tandem_helper::decide::plan::{self, Plan, ResizeInput, Unwritten};
+use tandem_helper::host::traits::{Computer, Mappings};
+use tandem_helper::machine::store::Store;
+use tandem_helper::model::action::Action;
+use tandem_helper::model::facts::Device;
+use tandem_helper::model::record::CacheRecord;
+use tandem_helper::service::apply::{self, Unwatched, Watcher};
 use tandem_simulated::{Simulated, World};
 
 const BEFORE: u64 = 1 << 30;
@@ -23,7 +24,7 @@ const POINT: &str = "/media/anna/Archive";
 struct Share {
     world: Arc<World>,
     store: Store,
-    engine: Simulated,
+    host: Simulated,
     plan: Plan,
     _folder: Folder,
 }
@@ -34,19 +35,19 @@ impl Share {
         world.set_step_time(Duration::ZERO);
         let folder = Folder::new(&format!("resize-{name}"));
         let store = Store::open(&folder.0).unwrap();
-        let engine = Simulated::new(world.clone());
-        let creation = creation_on(&engine, mode, BEFORE).await;
-        apply::run(&engine, &store, &creation, 0, &Unwatched)
+        let host = Simulated::new(world.clone());
+        let creation = creation_on(&host, mode, BEFORE).await;
+        apply::run(&host, &store, &creation, 0, &Unwatched)
             .await
             .unwrap();
         world.advance(Duration::from_secs(20));
-        let status = engine.status(UUID).await.unwrap();
+        let status = host.status(UUID).await.unwrap();
         assert!(status.sample.frames_used > 0, "the cache is warm");
         assert_eq!(status.sample.dirty_sectors > 0, mode == Mode::Writeback);
         // From now on a drain takes no time.
         world.set_drain_rate(u64::MAX / 4096);
         let record = store.caches().remove(0);
-        let facts = facts(&engine).await;
+        let facts = facts(&host).await;
         let input = ResizeInput {
             pair: &record.pair,
             bytes: AFTER,
@@ -61,7 +62,7 @@ impl Share {
         Self {
             world,
             store,
-            engine,
+            host,
             plan,
             _folder: folder,
         }
@@ -72,7 +73,7 @@ impl Share {
         steps.iter().position(|step| step.kind == kind).unwrap()
     }
 
-    /// Runs the job until the engine dies at a call. Returns whether it died.
+    /// Runs the job until the host dies at a call. Returns whether it died.
     async fn die(&self, at: usize, after: bool) -> bool {
         let mortal = Mortal::new(&self.world, at, after);
         let job = apply::run(&mortal, &self.store, &self.plan, 0, &Unwatched);
@@ -87,7 +88,7 @@ impl Share {
             return false;
         };
         let assembly = plan::assemble(&record.pair, &[]);
-        let made = apply::run(&self.engine, &self.store, &assembly, 0, &Unwatched).await;
+        let made = apply::run(&self.host, &self.store, &assembly, 0, &Unwatched).await;
         assert!(
             made.is_ok() || !record.may_be_dirty,
             "the disk would be held"
@@ -97,7 +98,7 @@ impl Share {
 
     async fn recover(&self) {
         for intent in self.store.intents() {
-            apply::recover(&self.engine, &self.store, intent, &Unwatched)
+            apply::recover(&self.host, &self.store, intent, &Unwatched)
                 .await
                 .unwrap();
         }
@@ -108,15 +109,15 @@ impl Share {
     async fn state(&self) -> &'static str {
         assert_eq!(self.world.lost_bytes(), 0);
         assert!(self.store.intents().is_empty(), "the job is still recorded");
-        let facts = facts(&self.engine).await;
+        let facts = facts(&self.host).await;
         let ssd = facts.device(path("sdc").as_str()).unwrap();
         let shares: Vec<_> = facts.partitions(ssd).map(|p| p.ident.text.size).collect();
-        let live = self.engine.live_mappings().await.unwrap();
+        let live = self.host.live_mappings().await.unwrap();
         let record = self.store.caches().pop();
         match (live.as_slice(), record, shares.as_slice()) {
             ([], None, []) if ssd.blank => "plain",
             ([map], Some(record), []) if ssd.blank && !map.attached => {
-                assert_eq!(record.detached_in, Some(self.engine.boot_id()));
+                assert_eq!(record.detached_in, Some(self.host.boot_id()));
                 assert!(!record.may_be_dirty);
                 "passing"
             }
@@ -125,7 +126,7 @@ impl Share {
                 assert_eq!(record.pair.mode, self.plan.reply.mode);
                 assert_eq!(record.may_be_dirty, record.pair.mode == Mode::Writeback);
                 assert_eq!(record.detached_in, None);
-                let status = self.engine.status(UUID).await.unwrap();
+                let status = self.host.status(UUID).await.unwrap();
                 assert_eq!(status.mode, record.pair.mode);
                 match bytes {
                     BEFORE => "old",
@@ -138,7 +139,7 @@ impl Share {
     }
 
     async fn is_mounted(&self) -> bool {
-        let facts = facts(&self.engine).await;
+        let facts = facts(&self.host).await;
         let mapped = facts.device(path("dm_2d1").as_str());
         mapped.map(Device::mount_points) == Some(vec![POINT.to_owned()])
     }
@@ -150,7 +151,7 @@ async fn a_cache_starts_empty_with_its_new_share_while_its_disk_stays_mounted() 
         let share = Share::new(&format!("whole-{mode}"), mode).await;
         let first = share.plan.reply.steps[0].kind;
         assert_eq!(first == StepKind::Drain, mode == Mode::Writeback);
-        apply::run(&share.engine, &share.store, &share.plan, 0, &Unwatched)
+        apply::run(&share.host, &share.store, &share.plan, 0, &Unwatched)
             .await
             .unwrap();
         assert_eq!(share.state().await, "new");
@@ -158,7 +159,7 @@ async fn a_cache_starts_empty_with_its_new_share_while_its_disk_stays_mounted() 
         let record = share.store.caches().remove(0);
         assert!(!record.pair.copies_stale, "the next start is warm");
         assert!(record.pair.partition.unwrap().new_table);
-        let status = share.engine.status(UUID).await.unwrap();
+        let status = share.host.status(UUID).await.unwrap();
         assert!(status.sample.frames_used < 1000, "it starts empty");
     }
 }
@@ -220,7 +221,7 @@ async fn a_power_cut_in_a_resize_leaves_the_old_cache_the_new_cache_or_the_plain
                 let works = share.start_again().await;
                 let is_old = |record: &CacheRecord| record.pair.ssd.text.size == BEFORE;
                 if works && detached && share.store.caches().iter().all(is_old) {
-                    let status = share.engine.status(UUID).await.unwrap();
+                    let status = share.host.status(UUID).await.unwrap();
                     let used = status.sample.frames_used;
                     assert!(used < 1000, "{what}: {used} old copies are believed");
                     seen.insert("old");
@@ -245,7 +246,7 @@ async fn a_step_that_fails_leaves_the_old_cache_or_a_mapping_that_leads_to_the_d
             let what = format!("fails-{mode}-{at}");
             let share = Share::new(&what, mode).await;
             share.world.fail_next(step.kind);
-            let job = apply::run(&share.engine, &share.store, &share.plan, 0, &Unwatched);
+            let job = apply::run(&share.host, &share.store, &share.plan, 0, &Unwatched);
             let failure = job.await.unwrap_err();
             assert_eq!(failure.name, step.kind.as_str(), "{what}");
             if step.kind == StepKind::EnableWriteback {
@@ -268,7 +269,7 @@ async fn a_step_that_fails_leaves_the_old_cache_or_a_mapping_that_leads_to_the_d
                 assert!(!record.pair.copies_stale, "{what}");
                 share.world.set_drain_rate(50_000_000);
                 share.world.advance(Duration::from_secs(20));
-                let status = share.engine.status(UUID).await.unwrap();
+                let status = share.host.status(UUID).await.unwrap();
                 let dirty = status.sample.dirty_sectors > 0;
                 assert_eq!(dirty, mode == Mode::Writeback, "{what}");
             }
@@ -280,14 +281,15 @@ async fn a_step_that_fails_leaves_the_old_cache_or_a_mapping_that_leads_to_the_d
 async fn a_mapping_that_a_failed_resize_leaves_is_gone_after_a_start_of_the_machine() {
     let share = Share::new("passing", Mode::Writeback).await;
     share.world.fail_next(StepKind::CreatePartition);
-    let job = apply::run(&share.engine, &share.store, &share.plan, 0, &Unwatched);
+    let job = apply::run(&share.host, &share.store, &share.plan, 0, &Unwatched);
     assert_eq!(job.await.unwrap_err().data, DataState::Removed);
     share.world.restart();
     let record = share.store.caches().remove(0);
-    let nothing =
-        tandem_helper::lifecycle::Situation::nothing(tandem_helper::lifecycle::Phase::Running);
-    let next = tandem_helper::lifecycle::next(&record, &nothing);
-    assert_eq!(next, tandem_helper::lifecycle::Step::Forget);
+    let nothing = tandem_helper::decide::lifecycle::Situation::nothing(
+        tandem_helper::decide::lifecycle::Phase::Running,
+    );
+    let next = tandem_helper::decide::lifecycle::next(&record, &nothing);
+    assert_eq!(next, tandem_helper::decide::lifecycle::Step::Forget);
 }
 
 #[tokio::test(start_paused = true)]
@@ -319,7 +321,7 @@ async fn a_resize_that_was_given_up_is_not_gone_on_with() {
     assert_eq!(intent.done, at);
 
     share.world.fail_next(StepKind::CreatePartition);
-    let job = apply::run(&share.engine, &share.store, &share.plan, 0, &Unwatched);
+    let job = apply::run(&share.host, &share.store, &share.plan, 0, &Unwatched);
     assert_eq!(job.await.unwrap_err().data, DataState::Removed);
     // The service is killed after the cache is removed from the record, and before the job is.
     share.store.save_intent(&intent).unwrap();
@@ -351,7 +353,7 @@ impl Watcher for Impatient {
 async fn a_resize_that_is_cancelled_leaves_the_cache_as_it_was() {
     let share = Share::new("cancelled", Mode::Writeback).await;
     share.world.set_drain_rate(1_000);
-    let job = apply::run(&share.engine, &share.store, &share.plan, 0, &Impatient);
+    let job = apply::run(&share.host, &share.store, &share.plan, 0, &Impatient);
     let failure = job.await.unwrap_err();
     assert_eq!(
         (failure.kind, failure.data),
@@ -366,7 +368,7 @@ async fn an_old_plan_without_a_drain_leaves_the_ssd_of_a_dirty_cache_alone() {
     share.world.set_drain_rate(1_000);
     let drains = |action: &Action| matches!(action, Action::Drain(_));
     share.plan.actions.retain(|action| !drains(action));
-    let job = apply::run(&share.engine, &share.store, &share.plan, 0, &Unwatched);
+    let job = apply::run(&share.host, &share.store, &share.plan, 0, &Unwatched);
     let failure = job.await.unwrap_err();
     assert_eq!(
         (failure.kind, failure.data),

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tandem_api::*;
-use tandem_helper::apply::{self, Unwatched, Watcher};
-use tandem_helper::engine::Engine;
-use tandem_helper::plan;
-use tandem_helper::state::Store;
+use tandem_helper::decide::plan;
+use tandem_helper::host::traits::Mappings;
+use tandem_helper::machine::store::Store;
+use tandem_helper::service::apply::{self, Unwatched, Watcher};
 use tandem_simulated::{Simulated, World};
 
 /// Runs a creation that cannot be recorded after write-back is on. `then` runs before the undo. Returns the failure.
@@ -25,11 +25,11 @@ async fn unrecorded(
     let plan = creation_in(&Simulated::new(world.clone()), Mode::Writeback).await;
     let beside = root.join(format!("caches/{UUID}.cache.new"));
     let stumbling = beside.clone();
-    let engine = Mortal::immortal(world, plan.actions.len() - 1, move || {
+    let host = Mortal::immortal(world, plan.actions.len() - 1, move || {
         std::fs::create_dir(&stumbling).unwrap();
         then();
     });
-    let job = apply::run(&engine, &store, &plan, 0, &Unwatched);
+    let job = apply::run(&host, &store, &plan, 0, &Unwatched);
     let failure = job.await.unwrap_err();
     std::fs::remove_dir(beside).unwrap();
     failure
@@ -71,15 +71,15 @@ async fn a_creation_whose_ssd_does_not_drain_is_not_undone_and_stays_on_record()
         let store = Store::open(&folder.0).unwrap();
         let record = store.caches().pop().unwrap();
         assert!(record.may_be_dirty, "or the disk would be used alone");
-        let engine = Simulated::new(world.clone());
-        let status = engine.status(UUID).await.unwrap();
+        let host = Simulated::new(world.clone());
+        let status = host.status(UUID).await.unwrap();
         assert_eq!(status.mode, Mode::Writeback, "it goes on as it was");
         // The cache also stays after a start of the machine. The job is over, so the user can give up the data.
         if restarts {
             world.restart();
         }
         let intent = store.intents().pop().unwrap();
-        apply::recover(&engine, &store, intent, &Unwatched)
+        apply::recover(&host, &store, intent, &Unwatched)
             .await
             .unwrap();
         assert_eq!((store.caches().len(), world.lost_bytes()), (1, 0));
@@ -102,8 +102,8 @@ async fn a_creation_that_was_cancelled_does_not_come_true_when_it_cannot_be_undo
     world.set_step_time(Duration::ZERO);
     let folder = Folder::new("cancelled");
     let store = Store::open(&folder.0).unwrap();
-    let engine = Simulated::new(world.clone());
-    let plan = creation_in(&engine, Mode::Writeback).await;
+    let host = Simulated::new(world.clone());
+    let plan = creation_in(&host, Mode::Writeback).await;
     let mount = plan.actions.len() - 2;
     assert_eq!(plan.actions[mount].kind(), StepKind::Mount);
     let stops = Stops(Arc::default());
@@ -121,13 +121,13 @@ async fn a_creation_that_was_cancelled_does_not_come_true_when_it_cannot_be_undo
     );
     let unfinished = || store.intents().pop().unwrap();
     world.fail_next(StepKind::Unmount);
-    let still = apply::recover(&engine, &store, unfinished(), &Unwatched).await;
+    let still = apply::recover(&host, &store, unfinished(), &Unwatched).await;
     assert_eq!(still.unwrap_err().data, DataState::Incomplete);
-    assert_eq!(engine.status(UUID).await.unwrap().mode, Mode::Writethrough);
-    apply::recover(&engine, &store, unfinished(), &Unwatched)
+    assert_eq!(host.status(UUID).await.unwrap().mode, Mode::Writethrough);
+    apply::recover(&host, &store, unfinished(), &Unwatched)
         .await
         .unwrap();
-    assert_eq!(state(&engine, &store).await, "plain");
+    assert_eq!(state(&host, &store).await, "plain");
 }
 
 #[tokio::test]
@@ -159,8 +159,8 @@ async fn a_failure_says_exactly_what_could_not_be_restored() {
     // The mapping cannot be made, and then the disk cannot be mounted again.
     world.fail_next(StepKind::Map);
     let breaks = world.clone();
-    let engine = Mortal::immortal(&world, map, move || breaks.fail_next(StepKind::Mount));
-    let job = apply::run(&engine, &store, &plan, 0, &Unwatched);
+    let host = Mortal::immortal(&world, map, move || breaks.fail_next(StepKind::Mount));
+    let job = apply::run(&host, &store, &plan, 0, &Unwatched);
     let failure = job.await.unwrap_err();
     assert_eq!(failure.data, DataState::Incomplete);
     let left = failure.not_restored.iter();

@@ -6,18 +6,19 @@ use crate::{Folder, UUID, common, creation_in, removal, run_and_die, state};
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::*;
-use tandem_helper::action::Action;
-use tandem_helper::apply::{self, Unwatched, Watcher};
-use tandem_helper::engine::Engine;
-use tandem_helper::plan::{self, Plan};
+use tandem_helper::decide::plan::{self, Plan};
+use tandem_helper::host::Host;
+use tandem_helper::host::traits::Mappings;
+use tandem_helper::machine::store::Store;
+use tandem_helper::model::action::Action;
 use tandem_helper::service::Service;
-use tandem_helper::state::Store;
+use tandem_helper::service::apply::{self, Unwatched, Watcher};
 use tandem_simulated::{Simulated, World};
 
 /// Lets programs use the cache in write-back for 20 seconds.
-async fn work(world: &World, engine: &dyn Engine) {
+async fn work(world: &World, host: &dyn Host) {
     world.advance(Duration::from_secs(20));
-    let status = engine.status(UUID).await.unwrap();
+    let status = host.status(UUID).await.unwrap();
     assert_eq!(status.mode, Mode::Writeback);
     assert!(status.sample.dirty_sectors > 0);
 }
@@ -26,7 +27,7 @@ async fn work(world: &World, engine: &dyn Engine) {
 pub struct Dirty {
     pub world: Arc<World>,
     pub store: Store,
-    pub engine: Arc<Simulated>,
+    pub host: Arc<Simulated>,
     pub _folder: Folder,
 }
 
@@ -40,16 +41,16 @@ impl Dirty {
         }
         let folder = Folder::new(name);
         let store = Store::open(&folder.0).unwrap();
-        let engine = Arc::new(Simulated::new(world.clone()));
-        let plan = creation_in(&*engine, Mode::Writeback).await;
-        apply::run(&*engine, &store, &plan, 0, &Unwatched)
+        let host = Arc::new(Simulated::new(world.clone()));
+        let plan = creation_in(&*host, Mode::Writeback).await;
+        apply::run(&*host, &store, &plan, 0, &Unwatched)
             .await
             .unwrap();
-        work(&world, &*engine).await;
+        work(&world, &*host).await;
         Self {
             world,
             store,
-            engine,
+            host,
             _folder: folder,
         }
     }
@@ -65,8 +66,8 @@ async fn a_killed_creation_in_write_back_never_loses_what_is_on_the_ssd_only() {
                 world.set_step_time(Duration::ZERO);
                 let folder = Folder::new(&format!("writeback-{restarts}-{at}-{after}"));
                 let store = Store::open(&folder.0).unwrap();
-                let engine = Simulated::new(world.clone());
-                let plan = creation_in(&engine, Mode::Writeback).await;
+                let host = Simulated::new(world.clone());
+                let plan = creation_in(&host, Mode::Writeback).await;
                 let last = plan.actions.len() - 1;
                 assert!(matches!(plan.actions[last], Action::EnableWriteback(_)));
                 let mortal = Mortal::new(&world, at, after);
@@ -79,7 +80,7 @@ async fn a_killed_creation_in_write_back_never_loses_what_is_on_the_ssd_only() {
                     world.restart();
                 }
                 for intent in store.intents() {
-                    apply::recover(&engine, &store, intent, &Unwatched)
+                    apply::recover(&host, &store, intent, &Unwatched)
                         .await
                         .unwrap();
                 }
@@ -105,15 +106,15 @@ async fn a_killed_removal_drains_first_and_loses_nothing() {
             let Dirty {
                 world,
                 store,
-                engine,
+                host,
                 _folder,
             } = Dirty::new(&name, Some(u64::MAX / 4096)).await;
-            let plan = removal(&*engine, &store).await;
+            let plan = removal(&*host, &store).await;
             assert_eq!(plan.actions.len(), 6);
             assert!(matches!(plan.actions[0], Action::Drain(_)));
             let died = run_and_die(&world, &store, &plan, at, after).await;
             assert_eq!(died, at < plan.actions.len());
-            assert_eq!(state(&*engine, &store).await, "plain");
+            assert_eq!(state(&*host, &store).await, "plain");
             assert_eq!(world.lost_bytes(), 0, "at {at}, after {after}");
         }
     }
@@ -134,11 +135,11 @@ async fn a_drain_survives_a_start_of_the_machine_or_is_given_up_without_loss() {
         let Dirty {
             world,
             store,
-            engine,
+            host,
             _folder,
         } = Dirty::new(&format!("restart-{abandons_cache}"), None).await;
-        let engine = &*engine;
-        let plan = removal(engine, &store).await;
+        let host = &*host;
+        let plan = removal(host, &store).await;
         assert!(run_dying(&world, &store, &plan).await);
         world.restart();
         // The cache is assembled beside the unfinished job.
@@ -146,31 +147,31 @@ async fn a_drain_survives_a_start_of_the_machine_or_is_given_up_without_loss() {
         assert!(intent.draining().is_some());
         let pair = store.caches().pop().unwrap().pair;
         let assembly = plan::assemble(&pair, &[]);
-        apply::run(engine, &store, &assembly, 0, &Unwatched)
+        apply::run(host, &store, &assembly, 0, &Unwatched)
             .await
             .unwrap();
         assert_eq!(store.intents(), std::slice::from_ref(&intent));
-        let dirty = engine.status(UUID).await.unwrap().sample.dirty_sectors;
+        let dirty = host.status(UUID).await.unwrap().sample.dirty_sectors;
         assert!(dirty > 0, "it came back with the SSD");
         if abandons_cache {
-            let ended = apply::recover(engine, &store, intent, &Impatient).await;
+            let ended = apply::recover(host, &store, intent, &Impatient).await;
             assert_eq!(ended.unwrap_err().kind, Kind::Cancelled);
             // The cache is in write-back, as before the removal.
-            work(&world, engine).await;
+            work(&world, host).await;
             assert!(store.caches().pop().unwrap().may_be_dirty);
         } else {
             world.set_drain_rate(u64::MAX / 4096);
-            apply::recover(engine, &store, intent, &Unwatched)
+            apply::recover(host, &store, intent, &Unwatched)
                 .await
                 .unwrap();
-            assert!(store.caches().is_empty() && engine.live_mappings().await.unwrap().is_empty());
+            assert!(store.caches().is_empty() && host.live_mappings().await.unwrap().is_empty());
         }
         assert!(store.intents().is_empty());
         assert_eq!(world.lost_bytes(), 0);
     }
 }
 
-/// Runs a plan until its engine dies after the first action.
+/// Runs a plan until its host dies after the first action.
 pub async fn run_dying(world: &Arc<World>, store: &Store, plan: &Plan) -> bool {
     let mortal = Mortal::new(world, 0, true);
     mortal
@@ -183,14 +184,14 @@ async fn nothing_is_detached_while_something_is_on_the_ssd_only() {
     let Dirty {
         world,
         store,
-        engine,
+        host,
         _folder,
     } = Dirty::new("detach", None).await;
-    let engine = &*engine;
+    let host = &*host;
     // A plan without a drain, such as a plan that was made before the cache was in write-back.
-    let mut plan = removal(engine, &store).await;
+    let mut plan = removal(host, &store).await;
     plan.actions.retain(|a| !matches!(a, Action::Drain(_)));
-    let refused = apply::run(engine, &store, &plan, 0, &Unwatched)
+    let refused = apply::run(host, &store, &plan, 0, &Unwatched)
         .await
         .unwrap_err();
     assert_eq!(
@@ -201,7 +202,7 @@ async fn nothing_is_detached_while_something_is_on_the_ssd_only() {
     assert!(store.intents().is_empty() && store.caches().len() == 1);
     // The user can give up the data explicitly.
     plan.discards = true;
-    apply::run(engine, &store, &plan, 0, &Unwatched)
+    apply::run(host, &store, &plan, 0, &Unwatched)
         .await
         .unwrap();
     assert!(world.lost_bytes() > 0);
@@ -212,16 +213,16 @@ async fn an_assembly_that_fails_keeps_the_cache_on_record() {
     let Dirty {
         world,
         store,
-        engine,
+        host,
         _folder,
     } = Dirty::new("reassemble", None).await;
-    let engine = &*engine;
+    let host = &*host;
     world.restart();
     let record = store.caches().pop().unwrap();
     for step in [StepKind::LoadModule, StepKind::Map] {
         world.fail_next(step);
         let plan = plan::assemble(&record.pair, &[]);
-        apply::run(engine, &store, &plan, 0, &Unwatched)
+        apply::run(host, &store, &plan, 0, &Unwatched)
             .await
             .unwrap_err();
         assert_eq!(store.caches(), std::slice::from_ref(&record), "{step}");
@@ -235,10 +236,10 @@ async fn a_drain_goes_on_as_a_job_that_waits_if_it_did() {
         let Dirty {
             world,
             store,
-            engine,
+            host,
             _folder,
         } = Dirty::new(&format!("resume-{restarts}"), Some(1_000)).await;
-        let plan = removal(&*engine, &store).await;
+        let plan = removal(&*host, &store).await;
         let mortal = Mortal::new(&world, 0, true);
         let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);
         assert!(mortal.until_death(job).await);
@@ -250,7 +251,7 @@ async fn a_drain_goes_on_as_a_job_that_waits_if_it_did() {
         }
 
         let (machine, connection) = common::Machine::empty().await;
-        let _service = Service::start(engine, store.clone(), connection)
+        let _service = Service::start(host, store.clone(), connection)
             .await
             .unwrap();
         let cache = machine.caches().await.remove(0);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The watches in memory.
 
-use crate::clock::unix_seconds;
-use crate::facts::{Device, Ident};
-use crate::state::{Store, WatchRecord};
-use crate::watch::session::{End, lock};
-use crate::watch::view;
+use crate::host::watch::session::{End, lock};
+use crate::host::watch::view;
+use crate::machine::clock::unix_seconds;
+use crate::machine::store::Store;
+use crate::model::facts::{Device, Ident};
+use crate::model::record::WatchRecord;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};

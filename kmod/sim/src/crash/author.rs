@@ -4,6 +4,7 @@
 use crate::disk::Luck;
 use crate::engine::{Geometry, Mode, Region};
 use crate::play::Act;
+use crate::streams::WriteStream;
 use crate::workload::{Request, Verb, pick};
 use crate::world::{Cut, Machine, World};
 
@@ -23,7 +24,7 @@ struct Habits {
     left: u64,
 }
 
-/// Draws acts at random.
+/// The author of a run, which draws acts at random.
 pub(super) struct Author {
     pub(super) rng: fastrand::Rng,
     frames: Vec<u64>,
@@ -35,6 +36,7 @@ pub(super) struct Author {
     /// There are many slots.
     large: bool,
     habits: Habits,
+    stream: WriteStream,
     pub(super) mode: Mode,
 }
 
@@ -83,6 +85,7 @@ pub(super) fn any_machine(rng: &mut fastrand::Rng) -> Machine {
         geometry,
         disk_block,
         mode: any_mode(rng, disk_block >= u64::from(block_sectors)),
+        stream: u32::MAX,
         flaw: None,
     }
 }
@@ -96,7 +99,7 @@ fn any_mode(rng: &mut fastrand::Rng, writeback: bool) -> Mode {
 }
 
 impl Author {
-    pub(super) fn new(mut rng: fastrand::Rng, machine: &Machine) -> Author {
+    pub(super) fn new(mut rng: fastrand::Rng, machine: &Machine, stream: WriteStream) -> Author {
         let geometry = &machine.geometry;
         let sectors = geometry.origin_sectors;
         let slots = geometry.data.length / 32;
@@ -131,6 +134,7 @@ impl Author {
             writeback: machine.disk_block >= u64::from(geometry.block_sectors),
             large: slots >= 64,
             habits,
+            stream,
             mode: machine.mode,
         }
     }
@@ -141,6 +145,7 @@ impl Author {
 
     /// Draws new habits, and returns the acts that these habits need.
     pub(super) fn new_life(&mut self) -> Vec<Act> {
+        self.stream.turn();
         let rng = &mut self.rng;
         self.habits = Habits {
             depth: *pick(rng, &[1, 1, 2, 3, 4, 8]),
@@ -256,6 +261,9 @@ impl Author {
     }
 
     fn request(&mut self) -> Request {
+        if let Some(request) = self.stream.draw() {
+            return request;
+        }
         let rng = &mut self.rng;
         let mut request = Request {
             verb: Verb::Flush,

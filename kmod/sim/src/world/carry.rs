@@ -2,15 +2,20 @@
 //! Carries out what core decides, as the device-mapper target does.
 
 use super::check::Fresh;
+use super::durable::REGION_SHIFT;
 use super::io::{Role, token};
 use super::{Fault, Sub, Task, World, ensure};
 use crate::engine::{Actions, Mode, ReqKind, Request, State};
 use crate::queue::{Io, Kind, Side};
 use crate::workload::Verb;
 
+/// Sectors behind the region of a stream's write where marks may be set ahead, and that region.
+const AHEAD: u64 = (16 << 11) + (1 << REGION_SHIFT);
+
 /// The order in which the actions of one answer are carried out.
-const ORDER: [u32; 9] = [
+const ORDER: [u32; 10] = [
     Actions::SUM,
+    Actions::COPY,
     Actions::PASS,
     Actions::START,
     Actions::DISK,
@@ -77,6 +82,11 @@ impl World {
         else {
             return Err(Fault::Other(format!("request {id} is unknown")));
         };
+        if let Some(sub) = self.subs.get(&id).filter(|sub| sub.stream) {
+            // Marks are set ahead of a stream, for as long as a stream that nothing stops may need them.
+            let left = self.engine.layout().origin_sectors - sub.first;
+            self.guard.region_written(sub.first, left.min(AHEAD));
+        }
         let dirty = self.engine.facts().dirty;
         let (actions, woken) = self.engine.begin(request);
         self.note_begun(id, dirty);
@@ -194,6 +204,7 @@ impl World {
         self.plan_actions(id, Actions(actions.0 & !first));
         match first {
             Actions::SUM => self.sum(id),
+            Actions::COPY => self.copy_instead(id),
             Actions::PASS => self.pass(id),
             Actions::START => self.restart(id),
             Actions::DISK => self.disk(id),
@@ -353,10 +364,17 @@ impl World {
         let extents = self.engine.extents(self.request(id)?);
         let sub = self.sub(id)?;
         let (op, kind) = (sub.op, sub.kind);
-        let Some((memory, base)) = sub.private else {
-            return Err(Fault::Other(format!(
-                "#{op} is stored without private memory"
-            )));
+        let (memory, base) = match sub.private {
+            Some(private) => private,
+            None if sub.lent && !sub.to_disk => {
+                let (memory, offset) = self.user_slice(id)?;
+                (memory, sub.first - offset)
+            }
+            None => {
+                return Err(Fault::Other(format!(
+                    "#{op} is stored without private memory"
+                )));
+            }
         };
         ensure!(!extents.is_empty(), "#{op} has nothing to store");
         // Promise 30: without this rule a quarter that is written again and again would stay dirty for ever. A write

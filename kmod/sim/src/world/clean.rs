@@ -175,6 +175,8 @@ impl World {
             count: limit,
             parts: frames,
             no_memory: false,
+            lent: false,
+            stream: false,
             fua: false,
         };
         let request = self.engine.request(id, new);

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{Fault, Task, World};
 use crate::oracle::Time;
+use crate::queue::Turn;
 
 /// Tasks that may run one after the other before an I/O has to go on. A task that repeats itself is then left for
 /// later.
@@ -32,7 +33,21 @@ impl World {
     /// # Errors
     /// Core did something that it must not do.
     pub fn complete(&mut self, at: usize) -> Result<(), Fault> {
-        for turn in self.queue.complete(at) {
+        let turns = self.queue.complete(at);
+        self.take_turns(turns)
+    }
+
+    /// Ends the `at`th I/O under way with an error, after its first `moved` sectors.
+    ///
+    /// # Errors
+    /// Core did something that it must not do.
+    pub fn fail(&mut self, at: usize, moved: u64) -> Result<(), Fault> {
+        let turns = self.queue.fail(at, moved);
+        self.take_turns(turns)
+    }
+
+    fn take_turns(&mut self, turns: Vec<Turn>) -> Result<(), Fault> {
+        for turn in turns {
             self.tick();
             self.take_turn(turn)?;
         }

@@ -137,6 +137,7 @@ impl World {
             let core = self.engine.core().clone();
             self.engine = Engine::new(&core, geometry, self.mode);
             self.engine.set_limit(self.limit);
+            self.engine.set_stream(self.stream);
             self.closed = None;
             self.engine.set_retired(&self.retired.recorded);
             self.retired.begin();

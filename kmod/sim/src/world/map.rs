@@ -80,8 +80,7 @@ impl World {
     fn map_write(&mut self, op: OpId, first: u64, count: u64) -> Result<(), Fault> {
         self.seen.written += count;
         let id = self.add_sub(op, ReqKind::Write, first, count);
-        let fua = |op: &super::Op| op.request.verb == Verb::Write { fua: true };
-        let fua = self.ops.get(&op).is_some_and(fua);
+        let fua = self.is_fua(op);
         if !fua && let Some(slot) = self.engine.write_home(first, count) {
             ensure!(
                 self.flushing.is_none(),
@@ -89,10 +88,51 @@ impl World {
             );
             return self.write_home(id, slot);
         }
-        let wanted = self.engine.wants_copy(first, count);
+        let stream = !fua && self.engine.streams(first, count);
+        let wanted = !stream && self.engine.wants_copy(first, count);
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.stream = stream;
+        }
+        // Not all, so that copies are tried as well. No random number is drawn, so that runs stay as they were.
+        let lent = wanted
+            && (u64::from(op) + first / 8).is_multiple_of(2)
+            && self.engine.may_lend(first, count);
+        if lent {
+            self.trace
+                .note(first, count, || format!("#{op} part {first}+{count}: lent"));
+            if let Some(sub) = self.subs.get_mut(&id) {
+                sub.lent = true;
+            }
+            self.add_request(id, 1, false);
+            return Ok(());
+        }
+        self.begin_copied(id, wanted)
+    }
+
+    /// Core ended a part that was lent: now with a copy.
+    pub(super) fn copy_instead(&mut self, id: u64) -> Result<(), Fault> {
+        self.forget_request(id);
+        let Some(sub) = self.subs.get_mut(&id) else {
+            return Err(Fault::Other(format!("request {id} is unknown")));
+        };
+        sub.lent = false;
+        self.begin_copied(id, true)
+    }
+
+    fn is_fua(&self, op: OpId) -> bool {
+        let fua = |op: &super::Op| op.request.verb == Verb::Write { fua: true };
+        self.ops.get(&op).is_some_and(fua)
+    }
+
+    /// Begins a part of a write, with a copy if that is `wanted` and there is memory.
+    fn begin_copied(&mut self, id: u64, wanted: bool) -> Result<(), Fault> {
+        let sub = self.sub(id)?;
+        let (op, first, count, stream) = (sub.op, sub.first, sub.count, sub.stream);
         let (mut frames, mut no_memory) = (0, false);
         if wanted && self.memory_is_short() {
-            if !fua && let Some(slot) = self.engine.write_in_place(first, count) {
+            if !self.is_fua(op)
+                && let Some(slot) = self.engine.write_in_place(first, count)
+            {
                 return self.write_home(id, slot);
             }
             no_memory = true;
@@ -108,7 +148,10 @@ impl World {
             }
         }
         self.trace.note(first, count, || {
-            format!("#{op} part {first}+{count}: copied {}", frames > 0)
+            format!(
+                "#{op} part {first}+{count}: copied {}, of a stream {stream}",
+                frames > 0
+            )
         });
         self.add_request(id, frames, no_memory);
         Ok(())
@@ -166,6 +209,8 @@ impl World {
             done: false,
             disk_read: false,
             to_disk: false,
+            stream: false,
+            lent: false,
             begun: self.now,
             answered: false,
         };
@@ -174,19 +219,21 @@ impl World {
     }
 
     pub(super) fn add_request(&mut self, id: u64, frames: u32, no_memory: bool) {
+        let Some(op) = self.subs.get(&id).map(|sub| sub.op) else {
+            return;
+        };
+        let fua = self.is_fua(op);
         let Some(sub) = self.subs.get_mut(&id) else {
             return;
         };
-        let fua = self
-            .ops
-            .get(&sub.op)
-            .is_some_and(|op| op.request.verb == Verb::Write { fua: true });
         let new = NewRequest {
             kind: sub.kind,
             sector: sub.first,
             count: sub.count,
             parts: frames,
             no_memory,
+            stream: sub.stream,
+            lent: sub.lent,
             fua,
         };
         sub.request = Some(self.engine.request(id, new));

@@ -76,6 +76,13 @@ impl World {
         Ok(())
     }
 
+    /// Watches this quarter of the disk from now on, until the next start; call it at rest.
+    pub fn watch_place(&mut self, quarter: u64) {
+        self.watching.places = vec![quarter];
+        self.look_at_start();
+        self.pump();
+    }
+
     /// Before the first request of a life: look at the disk.
     pub(super) fn look_at_start(&mut self) {
         if self.engine.look_begin() {

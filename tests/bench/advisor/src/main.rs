@@ -18,7 +18,7 @@ use workload::Workload;
 struct Args {
     /// The directory of the recordings.
     traces: PathBuf,
-    /// Only workloads whose names contain this.
+    /// Play only the workloads whose names contain this.
     #[arg(long)]
     only: Option<String>,
     /// Also writes the tables to this file.

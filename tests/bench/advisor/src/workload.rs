@@ -40,7 +40,7 @@ impl Workload {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let name = name.trim_end_matches(".zst").trim_end_matches(".csv");
         let recording = Recording::open(path, 16 << 10)?;
-        // Its pages of 4 KiB are numbered anew, so that neighbours mean nothing: each plays a frame.
+        // The pages of 4 KiB of arc-oltp are numbered anew, so that neighbours mean nothing: each plays a frame.
         let scale = if name == "arc-oltp" { 4 } else { 1 };
         let requests = recording.requests().iter().map(|request| Request {
             write: request.write,

@@ -4,7 +4,7 @@
 use anyhow::{Result, bail};
 
 use super::{Desktop, KEY_RETURN, LIMIT, Part};
-use crate::node::{Seen, State};
+use tandem_stage::node::{Seen, State};
 
 impl Desktop {
     /// Waits until the authentication dialog asks for the password.

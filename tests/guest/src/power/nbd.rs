@@ -14,7 +14,7 @@ const REQUEST: u32 = 0x2560_9513;
 const SIMPLE_REPLY: u32 = 0x6744_6698;
 /// Fixed newstyle, and no zeroes behind the answer to an option that is not used here.
 const HANDSHAKE: u16 = 3;
-/// Has flags, takes flushes, takes writes that go to the medium.
+/// The export has flags, takes flushes, and takes writes that go to the medium.
 const FLAGS: u16 = 1 | 4 | 8;
 const ABORT: u32 = 2;
 const GO: u32 = 7;

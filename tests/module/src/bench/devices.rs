@@ -3,6 +3,7 @@
 //! write back what is dirty.
 
 use std::fs;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,10 +75,10 @@ impl Base {
 }
 
 enum Hits {
-    /// It has no SSD, or nothing else.
+    /// The device has no SSD, or nothing else.
     None,
-    /// In requests, a word of the status line.
-    Word(usize),
+    /// In requests, words of the status line that are added up.
+    Words(Range<usize>),
     /// In sectors, a named counter of the status line.
     Counter(&'static str),
     /// In requests, a file.
@@ -92,6 +93,8 @@ enum Drain {
     Tandem,
     /// A message that returns when it is done.
     Message,
+    /// The same, after a suspend, which empties its memory.
+    Writeboost,
     /// Another policy, with these arguments; the status line says when it is done.
     Policy(String),
     /// A file.
@@ -132,8 +135,15 @@ impl Device {
             "dm-writecache" => (
                 "writecache",
                 format!("s {disk} {ssd} 4096 0"),
-                Hits::Word(5),
+                Hits::Words(5..6),
                 Drain::Message,
+            ),
+            // Reads that hit: in memory or on the SSD, of whole blocks or less.
+            "dm-writeboost" => (
+                "writeboost",
+                format!("{disk} {ssd} 2 read_cache_threshold 127"),
+                Hits::Words(11..15),
+                Drain::Writeboost,
             ),
             "dm-cache" => {
                 let args = |policy| {
@@ -141,7 +151,7 @@ impl Device {
                     format!("{metadata} {ssd} {disk} 64 1 {mode} {policy} 0")
                 };
                 let cleaner = Drain::Policy(args("cleaner"));
-                ("cache", args("smq"), Hits::Word(4), cleaner)
+                ("cache", args("smq"), Hits::Words(4..5), cleaner)
             }
             "tandem" => {
                 let words = "6 uuid 00112233445566778899aabbccddeeff origin_id abcd format new";
@@ -172,7 +182,7 @@ impl Device {
         }
     }
 
-    /// Its node.
+    /// Node of the device.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -195,9 +205,12 @@ impl Device {
 
     /// A number that grows with the reads that its SSD serves.
     pub fn hits(&self) -> Result<u64> {
-        Ok(match self.hits {
+        Ok(match &self.hits {
             Hits::None => 0,
-            Hits::Word(index) => self.status_word(index)?,
+            Hits::Words(words) => words
+                .clone()
+                .map(|index| self.status_word(index))
+                .sum::<Result<_>>()?,
             Hits::Counter(name) => self.status()?.get(name)?,
             Hits::File(name) => {
                 // bcache adds its counters up every 22 s.
@@ -210,10 +223,10 @@ impl Device {
     /// How many of a hundred of these reads came from the SSD since it had `hits`. Some devices count requests, and cut
     /// large ones.
     pub fn share(&self, hits: u64, reads: usize, length: usize) -> Result<u64> {
-        let expected = match self.hits {
+        let expected = match &self.hits {
             Hits::None => return Ok(100),
             Hits::Counter(_) => reads * (length / io::SECTOR),
-            Hits::Word(_) | Hits::File(_) => reads,
+            Hits::Words(_) | Hits::File(_) => reads,
         };
         Ok(((self.hits()? - hits) * 100 / expected as u64).min(100))
     }
@@ -236,6 +249,12 @@ impl Device {
             }
             Drain::Message => {
                 self.dm()?.message("flush")?;
+                Ok(start.elapsed())
+            }
+            Drain::Writeboost => {
+                self.dm()?.suspend()?;
+                self.dm()?.resume()?;
+                self.dm()?.message("drop_caches")?;
                 Ok(start.elapsed())
             }
             Drain::Tandem => {

@@ -108,7 +108,7 @@ fn drain(
     device.dm()?.message("flush stop")?;
     let off = |said: &Said| {
         let left = (whole - said.at).as_secs_f64();
-        // It is rounded up.
+        // The module rounds the seconds up.
         ((said.seconds as f64 - 0.5) / left - 1.0).abs() * 100.0
     };
     show(format!("{name}-drained-ms"), millis(whole));

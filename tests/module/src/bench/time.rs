@@ -30,6 +30,8 @@ const SYNCED: usize = 300;
 const WRITES: usize = 8192;
 /// In order, 32 at a time.
 const SEQUENTIAL: usize = 8192;
+/// A file that is written from its start to its end, as by a copy of a film: so much in requests of each size.
+const STREAM: usize = 256 * io::MIB;
 
 /// Prints requests a second, MB/s and microseconds, as the names say.
 pub fn run(device: &Device) -> Result<()> {
@@ -55,6 +57,10 @@ pub fn run(device: &Device) -> Result<()> {
     }
     large(device, &file, part(4))?;
     copies(&file, part(5).start)?;
+    // The SSD alone is too small for them.
+    if length > 5 * STREAM as u64 {
+        streams(&file, part(5).start + COPY as u64)?;
+    }
     synced(device, &file, part(6), &mut rng)?;
     let writes = random_blocks(&mut rng, part(7), WRITES);
     let time = aio::each(&file, Verb::Write, writes, BLOCK, 32)?;
@@ -94,6 +100,25 @@ fn copies(file: &File, from: u64) -> Result<()> {
     ] {
         let time = aio::each(file, verb, offsets(), BLOCK, 32)?;
         show(name, per_second(SEQUENTIAL * BLOCK, time) / 1_000_000);
+    }
+    Ok(())
+}
+
+/// Files that are written, each where nothing was before: in MB/s.
+fn streams(file: &File, from: u64) -> Result<()> {
+    let kinds = [(4, 1), (4, 32), (1024, 1), (1024, 32)];
+    for (at, (kib, depth)) in kinds.into_iter().enumerate() {
+        let length = kib * 1024;
+        let from = from + (at * STREAM) as u64;
+        let offsets = (0..STREAM / length).map(|n| from + (n * length) as u64);
+        let time = aio::each(file, Verb::Write, offsets, length, depth)?;
+        show(
+            format!("stream-{kib}-{depth}"),
+            per_second(STREAM, time) / 1_000_000,
+        );
+        // The disk's cache is empty again, and nothing is on its way.
+        file.sync_data()?;
+        thread::sleep(Duration::from_secs(60));
     }
     Ok(())
 }

@@ -148,7 +148,7 @@ fn ssd_goes_on(load: Load) -> Result<()> {
     file.sync_all()?;
     let before = rig.origin.stat()?;
     let begun = begin(load, &rig, &mut model)?;
-    // Waits until the marks are durable, and the workers have submitted as many requests as the disk has room for.
+    // Wait until the marks are durable, and the workers have submitted as many requests as the disk has room for.
     sleep(ms(500));
     let (_, writes) = rig.origin.in_flight()?;
     ensure!(

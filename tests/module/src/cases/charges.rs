@@ -161,7 +161,7 @@ fn set_priority(class: libc::c_int) -> Result<()> {
 
 fn priority() -> Result<()> {
     let result = in_order();
-    // It would be the scheduler of every disk that is made later.
+    // A loaded scheduler would be that of every disk that is made later.
     module::unload("mq_deadline")?;
     result
 }

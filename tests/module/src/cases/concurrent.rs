@@ -274,7 +274,7 @@ fn messages() -> Result<()> {
     })
 }
 
-/// Changes bytes of a buffer all the time, as an application may that does not wait for its request.
+/// A thread that changes bytes of a buffer all the time, as an application may that does not wait for its request.
 struct Scribbler {
     stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,

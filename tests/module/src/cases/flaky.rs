@@ -58,7 +58,7 @@ pub fn small(mode: &'static str) -> Config {
 /// flushed may be gone now.
 pub fn load_again(rig: &Rig) -> Result<bool> {
     let device = rig.mapped()?;
-    // Only one request fails.
+    // The SSD fails only one request.
     if device.load(rig.good_line(false)).is_err() {
         device.load(rig.good_line(false))?;
     }

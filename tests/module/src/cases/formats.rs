@@ -38,6 +38,7 @@ macro_rules! proven {
         [$(
             (concat!("formats: ", $name, ": a crash with dirty data"), (|| column(&kinds::$kind, End::CrashDirty)) as fn() -> Result<()>),
             (concat!("formats: ", $name, ": no start is cold without a reason"), || starts(&kinds::$kind, $starts)),
+            (concat!("formats: ", $name, ": what the notes cost"), || notes(&kinds::$kind)),
         )*]
     };
 }
@@ -418,4 +419,32 @@ fn starts(kind: &Kind, count: u32) -> Result<()> {
     rig.drain()?;
     let raw = rig.origin.content()?;
     rig.equals(&raw)
+}
+
+/// What the notes of watched places add to the other metadata on the SSD while 100 files are written, each durable. Btrfs
+/// writes its superblock for each of them, so that in write-through each has a note.
+fn notes(kind: &Kind) -> Result<()> {
+    for mode in ["writethrough", "writeback"] {
+        let rig = used(kind, mode)?;
+        let mounted = kind.mount(&rig.path()?)?;
+        is_sure(&rig)?;
+        let (before, ssd_before) = (rig.quiet()?, rig.ssd.stat()?);
+        (300..400).try_for_each(write)?;
+        let (after, ssd_after) = (rig.quiet()?, rig.ssd.stat()?);
+        mounted.end()?;
+        let grown = |name| Ok::<_, anyhow::Error>(after.get(name)? - before.get(name)?);
+        let data = grown("write_hit")? + grown("read_missed")?;
+        let notes = grown("notes")? * 8;
+        let other = (ssd_after - ssd_before).written - data - notes;
+        println!("     {mode}: {notes} sectors of notes beside {other} of other metadata");
+        let most = match (kind.name, mode) {
+            ("Btrfs", "writethrough") => 20,
+            _ => 3,
+        };
+        ensure!(
+            notes * 100 <= other * most,
+            "{mode}: {notes} sectors of notes beside {other} of other metadata: more than {most} %"
+        );
+    }
+    Ok(())
 }

@@ -132,7 +132,7 @@ fn recorded() -> Result<()> {
         let (rig, mut model) = Rig::new(config.cuttable())?;
         let file = io::direct(&rig.path()?)?;
         for start in [0, MIB] {
-            // Waits until the module's clock has nothing to do.
+            // Wait until the module's clock has nothing to do.
             sleep(ms(60_000));
             model[start..start + 4096].fill(5);
             io::write(&file, start as u64, &model[start..start + 4096])?;

@@ -370,7 +370,7 @@ fn three() -> Result<()> {
 /// Each processor keeps some free pages for itself. The kernel counts these as used, and a busy kernel of 7.2 keeps
 /// megabytes of them, so they are read from each zone. Source: mm/show_mem.c, mm/vmstat.c.
 fn kernel_memory() -> Result<[i64; 2]> {
-    // Adds up what each processor has counted for itself. A kernel for one processor has no such file.
+    // Add up what each processor has counted for itself. A kernel for one processor has no such file.
     let refresh = "/proc/sys/vm/stat_refresh";
     if Path::new(refresh).exists() {
         std::fs::write(refresh, "1\n")?;

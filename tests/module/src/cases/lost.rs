@@ -13,6 +13,7 @@ use super::Entry;
 use super::failures::{break_ssd, config, mend_ssd};
 use super::writeback::{write_apart, write_quarters};
 use crate::beside::Blocked;
+use crate::disk::{Disk, Shape};
 use crate::dm::Dm;
 use crate::io::{self, MIB};
 use crate::rig::{Rig, Status};
@@ -45,6 +46,11 @@ pub const CASES: &[Entry] = &[
     (
         "lost: the write that the SSD fails waits until that is on record",
         waits_for_record,
+    ),
+    // promise 1: uml-plain/lost: what only the SSD was to get is durable on the disk
+    (
+        "lost: what only the SSD was to get is durable on the disk",
+        reaches_the_disk,
     ),
     // promise 25: uml-plain/lost: a write after a suspend that met the loss is answered
     (
@@ -92,7 +98,7 @@ fn replaced(words: &str) -> Result<()> {
 fn same_boot() -> Result<()> {
     let (mut rig, mut model) = Rig::new(config("writeback").keeping())?;
     write_quarters(&rig, &mut model, 40, 1)?;
-    // Records the dirty data.
+    // Have the dirty data recorded.
     io::direct(&rig.path()?)?.sync_all()?;
     let recorded = rig.ssd.content()?;
     ensure!(rig.status()?.dirty > 0, "nothing is dirty");
@@ -111,7 +117,7 @@ fn same_boot() -> Result<()> {
     );
     rig.detach()?;
     mend_ssd(&rig)?;
-    // Puts back a content of the SSD that calls these places dirty, as if the SSD had recorded the last writes and
+    // Put back a content of the SSD that calls these places dirty, as if the SSD had recorded the last writes and
     // failed them.
     rig.ssd.put(0, &recorded)?;
     rig.attach(false)?;
@@ -222,6 +228,29 @@ fn waits_for_record() -> Result<()> {
     rig.equals(&model)
 }
 
+/// A durable write of what is not cached goes to the SSD alone. The SSD fails that, and then the power is cut.
+fn reaches_the_disk() -> Result<()> {
+    let (rig, mut model) = Rig::new(config("writeback").cuttable())?;
+    rig.until("without marks", |status| {
+        status.get("marked").is_ok_and(|n| n == 0)
+    })?;
+    break_ssd(&rig)?;
+    let (file, data) = (io::durable(&rig.path()?)?, io::random(4096, 4));
+    io::write(&file, MIB as u64, &data)?;
+    model[MIB..MIB + 4096].copy_from_slice(&data);
+    let status = rig.status()?;
+    ensure!(status.state == "bypass", "{status:?}");
+    for seed in 0..4 {
+        let left = Disk::new(Shape::new(rig.origin.sectors() / 2048).cuttable())?;
+        Disk::cut(seed, &[(&rig.origin, &left)])?;
+        if let Some(difference) = io::difference(&left.content()?, &model) {
+            bail!("the disk after cut {seed}: {difference}");
+        }
+    }
+    drop(file);
+    rig.equals(&model)
+}
+
 /// The suspend's own flush of the SSD fails. Nothing waits for the record yet, and the suspend ends the work that would
 /// make it.
 fn lost_by_suspend() -> Result<()> {
@@ -238,7 +267,7 @@ fn lost_by_suspend() -> Result<()> {
     let writer = thread::spawn(move || answer.send(io::write(&file, 0, &[2; 4096])));
     let answer = answered.recv_timeout(Duration::from_secs(30));
     if answer.is_err() {
-        // Lets the writer go.
+        // Let the writer go.
         rig.mapped()?.message("loss recorded")?;
     }
     writer.join().map_err(|_| anyhow!("a panic"))??;

@@ -39,6 +39,7 @@ mod settings;
 mod short_memory;
 mod sizes;
 mod starts;
+mod streams;
 mod time;
 mod writeback;
 
@@ -90,6 +91,7 @@ fn all() -> Vec<Case> {
         sizes::CASES,
         writeback::CASES,
         settings::CASES,
+        streams::CASES,
         larger_blocks::CASES,
         rescued::CASES,
         starts::CASES,
@@ -108,7 +110,7 @@ fn all() -> Vec<Case> {
         allocations::CASES,
         injected::CASES,
         flaky::CASES,
-        // Removes the module, so it is last.
+        // This case removes the module, so it is last.
         life::LAST,
     ])
 }

@@ -221,7 +221,7 @@ fn mode_before_growth() -> Result<()> {
     let words = |mode: &str, format| format!("{mode} {}", rig.words(format));
     let half = rig.origin.sectors() / 2;
     Dm::with(&rig.name, shorter(&rig, &words("writethrough", true), half))?.remove()?;
-    // Its stop has noted that nothing is dirty.
+    // The stop of the cache has noted that nothing is dirty.
     let device = Dm::with(
         &rig.name,
         shorter(&rig, &words("writethrough", false), half),
@@ -287,7 +287,7 @@ fn cold() -> Result<()> {
     let status = rig.status()?;
     ensure!(status.used == 0, "{status:?}");
     rig.equals(&model)?;
-    // Asked for once.
+    // The cold start was asked for once.
     let used = rig.quiet()?.used;
     rig.mapped()?.suspend()?;
     rig.mapped()?.resume()?;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Result, anyhow, ensure};
-use tandem_rescue::{Cache, Disk, Doubt, Outcome, View, judge, open, write_back};
+use tandem_rescue::{Cache, Disk, Doubt, Outcome, User, View, Why, judge, open, write_back};
 
 use super::Entry;
 use super::writeback::{config, write_quarters};
@@ -24,10 +24,8 @@ pub const CASES: &[Entry] = &[
 fn refused(path: &Path) -> Result<()> {
     let error = open(path, false).err();
     let error = error.ok_or_else(|| anyhow!("{} was opened", path.display()))?;
-    ensure!(
-        error.to_string().contains("is in use: it is a part of dm-"),
-        "{error}"
-    );
+    let volume = matches!(&error.why, Why::InUse(User::Volume(name)) if name.starts_with("dm-"));
+    ensure!(volume, "{error}: {:?}", error.why);
     Ok(())
 }
 

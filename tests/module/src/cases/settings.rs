@@ -154,7 +154,7 @@ fn in_the_table() -> Result<()> {
     let device = Dm::with(&rig.name, rig.line(&words))?;
     let table = device.table()?;
     ensure!(table.ends_with(&words), "the table is {table}");
-    device.message("dirty_limit 30 0")?;
+    device.message("dirty_limit 600 0")?;
     let table = device.table()?;
     ensure!(
         table.ends_with(&rig.words(false)),

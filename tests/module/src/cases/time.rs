@@ -221,6 +221,7 @@ fn limit() -> Result<()> {
     config.ssd = Shape::new(96);
     let mut rig = Rig::disks(config)?;
     rig.attach(true)?;
+    rig.mapped()?.message("dirty_limit 30 0")?;
     let file = io::direct(&rig.path()?)?;
     let mut rng = Rng::with_seed(1);
     let start = Instant::now();
@@ -292,6 +293,7 @@ fn limit() -> Result<()> {
 
 /// The writer is quicker than the disk. Only the limit keeps the writer from filling the SSD.
 fn share() -> Result<()> {
+    const SIZE: usize = 32768;
     let mut config = config(16);
     config.origin.single = true;
     config.ssd = Shape::new(8);
@@ -299,15 +301,15 @@ fn share() -> Result<()> {
     let file = io::direct(&rig.path()?)?;
     let mut rng = Rng::with_seed(1);
     let mut most = 0;
-    for number in 0..800 {
-        let start = rng.usize(0..2500) * 16384;
-        rng.fill(&mut model[start..start + 16384]);
-        io::write(&file, start as u64, &model[start..start + 16384])?;
+    for number in 0..400 {
+        let start = rng.usize(0..1250) * SIZE;
+        rng.fill(&mut model[start..start + SIZE]);
+        io::write(&file, start as u64, &model[start..start + SIZE])?;
         if number % 10 == 0 {
             let status = rig.status()?;
             let limit = status.get("dirty_limit")?;
             // One request may exceed the limit.
-            ensure!(status.dirty <= limit + 32, "beyond the limit: {status:?}");
+            ensure!(status.dirty <= limit + 64, "beyond the limit: {status:?}");
             ensure!(limit <= status.total * 32 * 3 / 4, "{status:?}");
             most = most.max(status.dirty * 100 / limit);
         }
@@ -424,7 +426,7 @@ fn none_left_waiting() -> Result<()> {
     rig.mapped()?.message("loss recorded")?;
     let result = answer.recv_timeout(ms(5000));
     if result.is_err() {
-        // Lets the write go, so that the case comes to an end.
+        // Let the write go, so that the case comes to an end.
         rig.mapped()?.message("loss recorded")?;
     }
     let _ = writer.join();

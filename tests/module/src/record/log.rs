@@ -78,7 +78,7 @@ impl Log {
         Ok(Some(number))
     }
 
-    /// It is done, and the next thing is to say so.
+    /// A request is done, and the next thing is to say so.
     pub fn end(&self, number: Option<u32>) {
         if let Some(number) = number {
             self.saved().writer.end(number);

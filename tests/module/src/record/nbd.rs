@@ -37,17 +37,17 @@ pub enum Verb {
     Read,
     /// Writes.
     Write,
-    /// Makes durable what was written.
+    /// A flush, which makes durable what was written.
     Flush,
     /// Discards or fills with zeroes.
     Zero,
-    /// Ends the device; there is no answer.
+    /// The other side ends the device; there is no answer.
     Disconnect,
 }
 
 /// A request of the kernel.
 pub struct Request {
-    /// What it asks for.
+    /// What the request asks for.
     pub verb: Verb,
     /// Whether it has to be durable at its end.
     pub fua: bool,

@@ -128,7 +128,7 @@ impl History {
         }
     }
 
-    /// What it may show.
+    /// What a sector may show.
     pub fn allowed(&self, sector: u32) -> Vec<Stamp> {
         let versions = &self.versions[sector as usize];
         match versions.as_slice() {

@@ -16,7 +16,7 @@ use crate::history::History;
 const FRAME: usize = 32;
 const QUARTER: usize = 8;
 
-/// Starts caches on disks of these sizes.
+/// The recovery that starts caches on disks of these sizes.
 pub struct Recovery {
     core: Core,
     /// The sizes; a superblock says the rest.

@@ -19,13 +19,13 @@ const WRITE_BACK: &str = "writeback";
 /// What the module does, as far as superblocks and samples are concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// It writes the first superblocks.
+    /// The module writes the first superblocks.
     Formats,
-    /// It reads them, and answers no request yet.
+    /// The module reads the superblocks, and answers no request yet.
     Starts,
-    /// It answers requests; the disk may change.
+    /// The module answers requests; the disk may change.
     Serves,
-    /// It makes everything durable.
+    /// The module makes everything durable.
     Stops,
 }
 

@@ -33,7 +33,7 @@ pub enum Verb {
     Zero,
     /// The same, durable at its end.
     ZeroFua,
-    /// Makes durable what ended before it began.
+    /// A flush, which makes durable what ended before it began.
     Flush,
 }
 
@@ -63,7 +63,7 @@ impl Verb {
 pub struct Request<'a> {
     /// Where it went.
     pub device: Device,
-    /// What it asks for.
+    /// What the request asks for.
     pub verb: Verb,
     /// First sector.
     pub sector: u64,
@@ -148,7 +148,7 @@ impl Writer {
     }
 }
 
-/// Takes a log apart.
+/// A reader that takes a log apart.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -9,12 +9,13 @@ use crate::demo::{drive, show_failure, start_app};
 use crate::scene::Scene;
 use tandem_guest::guest::{LONG, SHORT};
 use tandem_guest::image::PASSWORD;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 use tandem_harness::report::Report;
 
 /// A rule by which nobody may choose which disks are watched.
 const RULE: &str = "/etc/polkit-1/rules.d/10-watch.rules";
-/// Puts the rule in force. Without it, the app's process would have to authenticate, which is not exit status 1.
+/// Script that puts the rule in force. Without it, the app's process would have to authenticate, which is not exit
+/// status 1.
 const REFUSE: &str = r#"cat >RULE <<END
 polkit.addRule(function(action) {
     if (action.id == "org.tandemcache.Tandem1.watch-disk")
@@ -22,27 +23,27 @@ polkit.addRule(function(action) {
 });
 END
 for try in $(seq 100); do CHECK; [ $? = 1 ] && exit 0; sleep 0.2; done; exit 1"#;
-/// Takes it out of force.
+/// Script that takes the rule out of force.
 const GRANT: &str =
     "rm RULE; for try in $(seq 100); do CHECK; [ $? != 1 ] && exit 0; sleep 0.2; done; exit 1";
-/// Asks polkit whether the app may choose which disks are watched.
+/// Script that asks polkit whether the app may choose which disks are watched.
 const CHECK: &str =
     "pkcheck --action-id org.tandemcache.Tandem1.watch-disk --process $(pgrep -u anna -x tandem)";
-/// Ends both services, each in its own way, and waits until they are back without a call of this script.
+/// A script that ends both services, each in its own way, and waits until they are back without a call of the script.
 const BOTH_END: &str = "old=$(systemctl show --value -p MainPID tandem) && systemctl kill --signal=KILL tandem && \
     systemctl restart udisks2 && for try in $(seq 150); do new=$(systemctl show --value -p MainPID tandem); \
     [ $new != 0 ] && [ $new != $old ] && systemctl is-active --quiet tandem && exit 0; sleep 0.2; done; exit 1";
-/// Waits until no disk is watched, and says what the service tells.
+/// Script that waits until no disk is watched, and says what the service tells.
 const GIVEN_UP: &str = "for try in $(seq 100); do told=$(tandemctl --json advice) || exit 1; \
     case $told in *'\"advice\":[]'*) break;; esac; sleep 0.2; done; echo \"$told\"";
 
 /// The case.
-pub fn by_clicks(scene: &mut Scene, bench: &Bench) -> Result<()> {
-    let page = bench.cx.target.join("vm-advice");
+pub fn by_clicks(scene: &mut Scene, run: &Run) -> Result<()> {
+    let page = run.cx.target.join("vm-advice");
     let mut report = Report::new(&page, "Would an SSD help?")?;
     let result = clicks(scene, &mut report);
     if let Err(error) = &result {
-        bench.note(&show_failure(&mut scene.vm, &mut report, error));
+        run.note(&show_failure(&mut scene.vm, &mut report, error));
     }
     report.finish()?;
     result

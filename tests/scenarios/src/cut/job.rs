@@ -9,21 +9,21 @@ use crate::kept::{DIRTY, LEFT, SLOW};
 use crate::moments::SHARES;
 use tandem_guest::guest::MOUNT_POINT;
 use tandem_guest::power::Snapshot;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// The file that is written before the job and changed during the job, so that old copies of it on the SSD show.
 const CHANGED: &str = "changed-during-the-job";
-/// Keeps in memory what no program has synced: ext4 would write it to the root disk after five seconds.
+/// Script that keeps in memory what no program has synced: ext4 would write it to the root disk after five seconds.
 const LAZY: &str = "mount -o remount,commit=600 /; echo 60000 >/proc/sys/vm/dirty_expire_centisecs; echo 0 >/proc/sys/vm/dirty_writeback_centisecs";
-/// Prints the UUID of each cache whose superblock is on a partition of the SSD. What the kernel remembers of a partition
-/// may be old.
+/// Script that prints the UUID of each cache whose superblock is on a partition of the SSD. What the kernel remembers
+/// of a partition may be old.
 const FORMATS: &str = r#"
 for part in /dev/SSD?*; do
 	[ -b "$part" ] && dd if="$part" of=/run/head bs=1M count=1 iflag=direct status=none && /usr/libexec/tandem-probe /run/head
 done
 dmsetup table >&2; sfdisk --dump /dev/SSD >&2; exit 0"#;
-/// Changes a part of the file, and prints the checksum. While a mapping is suspended, nobody can write. It prints nothing if
-/// the write takes long: then it may still be under way at a later step.
+/// Script that changes a part of the file, and prints the checksum. While a mapping is suspended, nobody can write. It
+/// prints nothing if the write takes long: then it may still be under way at a later step.
 const CHANGE: &str = r#"
 mountpoint -q POINT || { echo unmounted; exit 0; }
 case $(dmsetup info --columns --noheadings -o suspended) in *Suspended*) echo suspended; exit 0;; esac
@@ -32,18 +32,19 @@ rm -f /run/sum
 (dd if=/dev/urandom of=POINT/FILE bs=64k count=4 seek=100 conv=notrunc,fsync && cd POINT && cksum FILE >/run/sum) >/dev/null 2>&1 &
 for _ in $(seq 100); do [ -s /run/sum ] && break; sleep 0.1; done
 cat /run/sum 2>/dev/null; exit 0"#;
-/// Begins a job that stops at each step.
+/// Script that begins a job that stops at each step.
 const BEGIN: &str =
     "rm -f /run/stopped /run/told; tandem-kill --each /run/stopped JOB >/run/told 2>&1 &";
-/// Waits until the job has stopped, and tells at which step.
+/// Script that waits until the job has stopped, and tells at which step.
 const STOPPED: &str = r#"
 until [ -e /run/stopped ]; do pgrep -x tandem-kill >/dev/null || { cat /run/told; exit 1; }; sleep 0.05; done
 cat /run/stopped"#;
-/// Waits until that job is over.
+/// Script that waits until that job is over.
 const OVER: &str = r#"
 while pgrep -x tandem-kill >/dev/null; do sleep 0.05; done
 until [ -z "$(ls /var/lib/tandem/jobs 2>/dev/null)" ]; do sleep 0.1; done"#;
-/// Waits until a slow disk has got some of the data back: until fewer sectors are on the SSD only than these.
+/// Script that waits until a slow disk has got some of the data back: until fewer sectors are on the SSD only than
+/// these.
 const DRAINING: &str = r#"until [ -n "$(ls /var/lib/tandem/jobs 2>/dev/null)" ] && [ "$(DIRTY)" -lt SECTORS ]; do sleep 0.1; done"#;
 
 /// A moment of a job, at which the power is cut.
@@ -80,7 +81,7 @@ impl Cutter {
     /// Runs a job as often as these cuts need, and takes their moments.
     pub fn moments(
         &mut self,
-        bench: &Bench,
+        run: &Run,
         job: Job,
         cases: &[Case],
         seed: u64,
@@ -91,15 +92,15 @@ impl Cutter {
         };
         let steps = of(|at| matches!(at, At::Step(_)));
         if !steps.is_empty() {
-            self.stepped(bench, job, &steps, &mut moments)?;
+            self.stepped(run, job, &steps, &mut moments)?;
         }
         let instants = of(|at| matches!(at, At::Instant(_)));
         if !instants.is_empty() {
-            self.unstopped(bench, job, &instants, seed, &mut moments)?;
+            self.unstopped(run, job, &instants, seed, &mut moments)?;
         }
         // The job does not end.
         for case in of(|at| *at == At::Draining) {
-            self.draining(bench, case, &mut moments)?;
+            self.draining(run, case, &mut moments)?;
         }
         Ok(moments)
     }
@@ -142,7 +143,7 @@ impl Cutter {
     /// Runs the job to its end and stops it at each step, where it takes the moments.
     fn stepped(
         &mut self,
-        bench: &Bench,
+        run: &Run,
         job: Job,
         cases: &[Case],
         moments: &mut Vec<Moment>,
@@ -161,9 +162,9 @@ impl Cutter {
             let here = |case: &&Case| matches!(case.at, At::Step(n) if (next..=at).contains(&n));
             let here: Vec<_> = cases.iter().filter(here).copied().collect();
             if !here.is_empty() {
-                bench.note(&format!("--- {} stopped at {told}", job.word()));
-                let seen = self.look(bench, job, &begun)?;
-                self.change(bench)?;
+                run.note(&format!("--- {} stopped at {told}", job.word()));
+                let seen = self.look(run, job, &begun)?;
+                self.change(run)?;
                 for case in here {
                     moments.push(self.moment(case, &begun, Some(seen.clone()))?);
                 }
@@ -179,7 +180,7 @@ impl Cutter {
     /// Runs the job to its end, and takes moments within.
     fn unstopped(
         &mut self,
-        bench: &Bench,
+        run: &Run,
         job: Job,
         cases: &[Case],
         seed: u64,
@@ -190,7 +191,7 @@ impl Cutter {
         self.machine.supply()?.record(usize::try_from(number)?);
         self.machine.sh(&format!("tandemctl {}", begun.of_user))?;
         let taken = self.machine.supply()?.recorded();
-        bench.note(&format!("{} moments of {}", taken.len(), job.word()));
+        run.note(&format!("{} moments of {}", taken.len(), job.word()));
         for case in cases {
             let At::Instant(place) = case.at else {
                 continue;
@@ -210,17 +211,17 @@ impl Cutter {
     }
 
     /// Begins the job on a disk that is so slow that the job gets no further than to write back.
-    fn draining(&mut self, bench: &Bench, case: Case, moments: &mut Vec<Moment>) -> Result<()> {
+    fn draining(&mut self, run: &Run, case: Case, moments: &mut Vec<Moment>) -> Result<()> {
         let begun = self.begin(case.job, true)?;
         let before: u64 = self.machine.sh(DIRTY)?.parse()?;
         let line = format!("tandemctl {} >/run/told 2>&1 </dev/null &", begun.of_user);
         self.machine.sh(&line)?;
         let wait = DRAINING.replace("SECTORS", &before.to_string());
         self.machine.sh(&wait.replace("DIRTY", DIRTY))?;
-        let seen = self.look(bench, case.job, &begun)?;
+        let seen = self.look(run, case.job, &begun)?;
         ensure!(seen.drains(), "the job does not write back: {seen:?}");
         let dirty: u64 = self.machine.sh(DIRTY)?.parse()?;
-        bench.note(&format!("{dirty} of {before} sectors are on the SSD only"));
+        run.note(&format!("{dirty} of {before} sectors are on the SSD only"));
         ensure!(dirty >= LEFT, "only {dirty} sectors are on the SSD only");
         moments.push(self.moment(case, &begun, Some(seen))?);
         Ok(())
@@ -261,22 +262,22 @@ impl Cutter {
     }
 
     /// How far the job is, by the records and by what is on the SSD.
-    fn look(&mut self, bench: &Bench, job: Job, begun: &Begun) -> Result<Seen> {
+    fn look(&mut self, run: &Run, job: Job, begun: &Begun) -> Result<Seen> {
         let machine = &mut self.machine;
         let intent = machine.sh("cat /var/lib/tandem/jobs/*.json 2>/dev/null || true")?;
         let record = machine.sh("cat /var/lib/tandem/caches/*.json 2>/dev/null || true")?;
         let formats = machine.sh(&FORMATS.replace("SSD", &begun.ssd))?;
         let seen = Seen::new(job, begun.new, &intent, &record, &formats)?;
-        bench.note(&format!("{seen:?}\n{formats}"));
+        run.note(&format!("{seen:?}\n{formats}"));
         Ok(seen)
     }
 
     /// Changes data while the job stands still.
-    fn change(&mut self, bench: &Bench) -> Result<()> {
+    fn change(&mut self, run: &Run) -> Result<()> {
         let machine = &mut self.machine;
         let change = CHANGE.replace("POINT", MOUNT_POINT);
         let sum = machine.sh(&change.replace("FILE", CHANGED))?;
-        bench.note(&format!("changed meanwhile: {sum}"));
+        run.note(&format!("changed meanwhile: {sum}"));
         match sum.as_str() {
             "unmounted" | "suspended" => {}
             "" => machine.written.retain(|(name, _)| name != CHANGED),

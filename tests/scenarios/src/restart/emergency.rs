@@ -6,11 +6,11 @@ use anyhow::{Result, bail, ensure};
 use crate::kept::KeptMachine;
 use tandem_guest::guest::SHORT;
 use tandem_guest::vm::SMALL;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// Word on the kernel's command line.
 const EMERGENCY: &str = "systemd.unit=emergency.target";
-/// Has the agent run in emergency mode, and a program that waits in the place of the shell, which asks for a person.
+/// A script: the agent runs in emergency mode, and a program waits in the place of the shell, which asks for a person.
 const AGENT: &str = r#"
 cd /etc/systemd/system
 mkdir -p agent@.service.d emergency.service.d emergency.target.wants
@@ -19,17 +19,17 @@ printf '[Unit]\nDefaultDependencies=no\n' >agent@.service.d/emergency.conf
 ln -sf ../agent@.service emergency.target.wants/agent@agent0.service
 ln -sf ../agent@.service emergency.target.wants/agent@agent1.service
 sync"#;
-/// Takes that back.
+/// Script that takes the agent away again.
 const NO_AGENT: &str = "cd /etc/systemd/system && rm -r agent@.service.d emergency.service.d emergency.target.wants && sync";
 
 impl KeptMachine {
     /// Data is on the SSD only. The tools of a repair must not get at the plain disk.
-    pub(super) fn in_emergency(&mut self, bench: &Bench) -> Result<()> {
+    pub(super) fn in_emergency(&mut self, run: &Run) -> Result<()> {
         let left = self.leave_dirty("before-emergency")?;
         self.sh(AGENT)?;
-        self.power_off(bench)?;
+        self.power_off(run)?;
         self.parts.append = EMERGENCY;
-        let started = self.power_on(bench, true);
+        let started = self.power_on(run, true);
         self.parts.append = SMALL;
         started?;
         let serial = self.pair.origin.serial;
@@ -37,7 +37,7 @@ impl KeptMachine {
         // udev asks for this when it finds the SSD, and the start when it goes on without a cache.
         self.sh("systemctl start tandem-wake && ! systemctl list-jobs --no-legend | grep -F tandem.service")?;
         let told = self.sh("systemctl is-active emergency.target; dmsetup table; lsblk --noheadings --output NAME,MOUNTPOINT")?;
-        bench.note(&told);
+        run.note(&told);
         if !told.starts_with("active") {
             let why = self.sh("cat /proc/cmdline; journalctl -b --no-pager | grep -i emergency")?;
             bail!("no emergency mode: {told}\n{why}");
@@ -45,14 +45,15 @@ impl KeptMachine {
         for tried in ["mount /dev/DISK1 /mnt", "e2fsck -fy /dev/DISK1"] {
             let line = tried.replace("DISK", &disk);
             let ended = self.vm()?.agent.run(&line, SHORT, |_| ())?;
-            bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+            run.note(&format!("{line}: {}\n{}", ended.code, ended.text));
             ensure!(ended.code != 0, "{line} went well");
         }
-        self.power_off(bench)?;
-        self.power_on(bench, true)?;
+        // The cache works there, and writes back at the disk's full speed.
+        self.still_dirty(run, left)?;
+        self.power_off(run)?;
+        self.power_on(run, true)?;
         self.sh(NO_AGENT)?;
         self.assembled()?;
-        self.still_dirty(bench, left)?;
         self.all_there()
     }
 }

@@ -6,9 +6,9 @@ use anyhow::Result;
 
 use crate::kept::{BOOT, KeptMachine};
 use tandem_guest::vm::Vm;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
-/// Has systemd end the early part of the next starts after 15 s, of the 30 s that it waits for an SSD.
+/// A script: systemd ends the early part of the next starts after 15 s, of the 30 s that it waits for an SSD.
 const LIMIT: &str = r#"
 mkdir -p /etc/systemd/system/tandem-assemble.service.d
 printf '[Service]\nTimeoutStartSec=15\n' >/etc/systemd/system/tandem-assemble.service.d/limit.conf
@@ -38,12 +38,12 @@ impl KeptMachine {
     }
 
     /// Starts without the SSD, until the start is over.
-    pub(crate) fn killed_without_ssd(&mut self, bench: &Bench) -> Result<()> {
-        let mut vm = Vm::power_on(bench.cx, &self.parts, &self.dir)?;
+    pub(crate) fn killed_without_ssd(&mut self, run: &Run) -> Result<()> {
+        let mut vm = Vm::power_on(run.cx, &self.parts, &self.dir)?;
         vm.plug(&self.pair.origin)?;
         vm.up(BOOT)?;
         let told = vm.agent.sh(KILLED, BOOT)?;
-        bench.note(&told);
+        run.note(&told);
         self.vm = Some(vm);
         self.sh(NO_LIMIT).map(drop)
     }

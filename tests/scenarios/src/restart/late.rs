@@ -10,7 +10,7 @@ use crate::kept::{BOOT, KeptMachine, STARTED};
 use tandem_guest::guest::{MOUNT_POINT, SHORT};
 use tandem_guest::vm::Vm;
 use tandem_harness::hash;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// Script that ends when the early part of the start has gone on without the disk.
 const GONE_ON: &str = r#"
@@ -51,16 +51,16 @@ exit 1"#;
 const NOFAIL: &str = "sed -i 's/ext4 noatime/ext4 nofail,noatime/' /etc/fstab; systemctl daemon-reload; grep -q nofail,noatime /etc/fstab";
 const FAIL: &str =
     "sed -i 's/ext4 nofail,noatime/ext4 noatime/' /etc/fstab; systemctl daemon-reload";
-/// Prints the drop-in that udev's program wrote: with it the mount waits for the cache.
+/// Script that prints the drop-in that udev's program wrote: with it the mount waits for the cache.
 const LEFT_OUT: &str = "cat /run/systemd/system/home-anna-Archive.mount.d/50-tandem.conf";
 
 impl KeptMachine {
     /// Saves data that stays on the SSD only, and starts without the hard disk until the start no longer waits for it.
-    fn start_without_disk(&mut self, bench: &Bench, name: &str, ssd: bool) -> Result<u64> {
+    fn start_without_disk(&mut self, run: &Run, name: &str, ssd: bool) -> Result<u64> {
         self.sh(NOFAIL)?;
         let left = self.leave_dirty(name)?;
-        self.power_off(bench)?;
-        let mut vm = Vm::power_on(bench.cx, &self.parts, &self.dir)?;
+        self.power_off(run)?;
+        let mut vm = Vm::power_on(run.cx, &self.parts, &self.dir)?;
         if ssd {
             vm.plug(&self.pair.ssd)?;
         }
@@ -71,27 +71,27 @@ impl KeptMachine {
     }
 
     /// The disk comes while the mount of fstab still waits for it, and its SSD is there.
-    pub(crate) fn late_with_ssd(&mut self, bench: &Bench) -> Result<()> {
-        let left = self.start_without_disk(bench, "before-disk-was-late", true)?;
+    pub(crate) fn late_with_ssd(&mut self, run: &Run) -> Result<()> {
+        let left = self.start_without_disk(run, "before-disk-was-late", true)?;
         let waiting = self.sh("systemctl list-jobs --no-legend; cut -d' ' -f1 /proc/uptime")?;
-        bench.note(&format!("the disk comes while these wait:\n{waiting}"));
+        run.note(&format!("the disk comes while these wait:\n{waiting}"));
         let disk = self.pair.origin.clone();
         self.vm()?.plug(&disk)?;
         // fstab mounts the disk, without a command of the test.
         self.sh(MOUNTED)?;
         let told = self.vm()?.agent.sh(STARTED, BOOT)?;
-        bench.note(&told);
+        run.note(&told);
         let left_out = self.sh(LEFT_OUT)?;
-        bench.note(&left_out);
+        run.note(&left_out);
         self.assembled()?;
-        self.still_dirty(bench, left)?;
+        self.still_dirty(run, left)?;
         self.all_there()?;
         self.sh(FAIL).map(drop)
     }
 
     /// The link of the disk is reset while its file system is mounted and the service does not run. The disk comes back
     /// as another device, and its mapping leads nowhere.
-    pub(crate) fn comes_back(&mut self, bench: &Bench) -> Result<()> {
+    pub(crate) fn comes_back(&mut self, run: &Run) -> Result<()> {
         let left = self.leave_dirty("before-disk-came-back")?;
         let disk = self.pair.origin.clone();
         // Some writes of the file system would find their place on the SSD, and others would not.
@@ -103,7 +103,7 @@ impl KeptMachine {
         self.vm()?.plug_again(&disk)?;
         self.sh(HELD)?;
         let name = self.vm()?.device(disk.serial)?;
-        self.is_refused_to_all(bench, &name)?;
+        self.is_refused_to_all(run, &name)?;
         ensure!(
             hash::file(&disk.file)? == before,
             "the disk was written beside its mapping"
@@ -113,44 +113,44 @@ impl KeptMachine {
         ))?;
         self.sh(&MOVED.replace("DISK", &name))?;
         self.assembled()?;
-        self.still_dirty(bench, left)?;
+        self.still_dirty(run, left)?;
         self.all_there()
     }
 
     /// Neither a mount nor a check of the disk's partition may go well.
-    fn is_refused_to_all(&mut self, bench: &Bench, name: &str) -> Result<()> {
+    fn is_refused_to_all(&mut self, run: &Run, name: &str) -> Result<()> {
         for tried in [
             "mount /dev/DISK1 /mnt",
             "udisksctl mount --no-user-interaction -b /dev/DISK1",
             "e2fsck -p /dev/DISK1",
         ] {
-            self.is_refused(bench, &tried.replace("DISK", name))?;
+            self.is_refused(run, &tried.replace("DISK", name))?;
         }
         Ok(())
     }
 
-    fn is_refused(&mut self, bench: &Bench, line: &str) -> Result<()> {
+    fn is_refused(&mut self, run: &Run, line: &str) -> Result<()> {
         let ended = self.vm()?.agent.run(line, SHORT, |_| ())?;
-        bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+        run.note(&format!("{line}: {}\n{}", ended.code, ended.text));
         ensure!(ended.code != 0, "{line} went well");
         Ok(())
     }
 
     /// The disk comes long after the start, and its SSD is missing as well.
-    pub(crate) fn late_without_ssd(&mut self, bench: &Bench) -> Result<()> {
-        let left = self.start_without_disk(bench, "before-both-were-late", false)?;
+    pub(crate) fn late_without_ssd(&mut self, run: &Run) -> Result<()> {
+        let left = self.start_without_disk(run, "before-both-were-late", false)?;
         let before = hash::file(&self.pair.origin.file)?;
         let told = self.vm()?.agent.sh(STARTED, BOOT)?;
-        bench.note(&told);
+        run.note(&told);
         let (disk, ssd) = (self.pair.origin.clone(), self.pair.ssd.clone());
         self.vm()?.plug(&disk)?;
         self.sh(HELD)?;
         let name = self.vm()?.device(disk.serial)?;
         self.is_refused(
-            bench,
+            run,
             "systemctl start home-anna-Archive.mount && findmnt /home/anna/Archive",
         )?;
-        self.is_refused_to_all(bench, &name)?;
+        self.is_refused_to_all(run, &name)?;
         let source = self.source()?;
         ensure!(source.is_empty(), "mounted from {source}");
         let listed = self.sh("tandemctl --json list")?;
@@ -164,7 +164,7 @@ impl KeptMachine {
         );
         self.vm()?.plug(&ssd)?;
         self.sh(MOUNTED)?;
-        self.still_dirty(bench, left)?;
+        self.still_dirty(run, left)?;
         self.all_there()?;
         self.sh(FAIL).map(drop)
     }

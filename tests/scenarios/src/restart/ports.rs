@@ -9,9 +9,9 @@ use crate::kept::{KeptMachine, Wiring};
 use tandem_guest::guest::{MOUNT_POINT, SHORT};
 use tandem_guest::vm::BOX_SERIAL;
 use tandem_harness::hash;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
-type Test = fn(&mut KeptMachine, &Bench) -> Result<()>;
+type Test = fn(&mut KeptMachine, &Run) -> Result<()>;
 
 /// The layer's tests. Each test starts from the disks in the state that the test before it has left.
 const CASES: [(&str, Test); 3] = [
@@ -30,12 +30,12 @@ const CASES: [(&str, Test); 3] = [
 ];
 
 /// Runs the layer. For one case it also runs the tests before that case.
-pub fn run(bench: &mut Bench) -> Result<()> {
-    let mut machine = KeptMachine::new(bench, Wiring::Inside)?;
+pub fn run(run: &mut Run) -> Result<()> {
+    let mut machine = KeptMachine::new(run, Wiring::Inside)?;
     for (name, test) in CASES {
-        let result = test(&mut machine, bench);
-        bench.check(name, result);
-        if bench.is_done() {
+        let result = test(&mut machine, run);
+        run.check(name, result);
+        if run.is_done() {
             break;
         }
     }
@@ -43,24 +43,24 @@ pub fn run(bench: &mut Bench) -> Result<()> {
 }
 
 impl KeptMachine {
-    fn dirty_inside(&mut self, bench: &Bench) -> Result<()> {
+    fn dirty_inside(&mut self, run: &Run) -> Result<()> {
         let ports = self.sh("lsblk --nodeps --noheadings --output NAME,TRAN,SERIAL,ROTA")?;
-        bench.note(&ports);
+        run.note(&ports);
         ensure!(
             ports.contains("sata") && ports.contains("nvme"),
             "the ports are\n{ports}"
         );
-        self.dirty(bench)?;
+        self.dirty(run)?;
         let left = self.leave_dirty("before-the-box")?;
-        bench.note(&format!("{left} sectors are on the SSD only"));
+        run.note(&format!("{left} sectors are on the SSD only"));
         Ok(())
     }
 
-    fn moved_into_box(&mut self, bench: &Bench) -> Result<()> {
-        self.power_off(bench)?;
+    fn moved_into_box(&mut self, run: &Run) -> Result<()> {
+        self.power_off(run)?;
         let before = hash::file(&self.pair.origin.file)?;
         self.wiring = Wiring::Box;
-        self.power_on(bench, true)?;
+        self.power_on(run, true)?;
         let disk = self.vm()?.device(BOX_SERIAL)?;
         let source = self.source()?;
         ensure!(source.is_empty(), "mounted from {source}");
@@ -71,16 +71,16 @@ impl KeptMachine {
             format!("e2fsck -p /dev/{disk}1"),
         ] {
             let ended = self.vm()?.agent.run(&tried, SHORT, |_| ())?;
-            bench.note(&format!("{tried}: {}\n{}", ended.code, ended.text));
+            run.note(&format!("{tried}: {}\n{}", ended.code, ended.text));
             ensure!(ended.code != 0, "{tried} went well");
         }
         let listed = self.sh("tandemctl list; tandemctl --json list")?;
-        bench.note(&listed);
+        run.note(&listed);
         ensure!(
             listed.contains("tandem-"),
             "the list does not tell: {listed}"
         );
-        self.power_off(bench)?;
+        self.power_off(run)?;
         ensure!(
             hash::file(&self.pair.origin.file)? == before,
             "the disk was written in its box"
@@ -88,9 +88,9 @@ impl KeptMachine {
         Ok(())
     }
 
-    fn moved_back(&mut self, bench: &Bench) -> Result<()> {
+    fn moved_back(&mut self, run: &Run) -> Result<()> {
         self.wiring = Wiring::Inside;
-        self.power_on(bench, true)?;
+        self.power_on(run, true)?;
         self.assembled()?;
         self.all_there()
     }

@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 
 use crate::kept::KeptMachine;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// Script that ends when the cache is in write-back.
 const WRITEBACK: &str = r#"
@@ -17,18 +17,18 @@ exit 1"#;
 
 impl KeptMachine {
     /// The next start is without the SSD, and the one after that with it.
-    pub(crate) fn drained_before_off(&mut self, bench: &Bench) -> Result<()> {
+    pub(crate) fn drained_before_off(&mut self, run: &Run) -> Result<()> {
         self.sh("tandemctl before-off 5")?;
         let dirty = self.leave_dirty("before-everything-was-written")?;
         self.throttle(0)?;
-        bench.note(&format!("{dirty} sectors are on the SSD only"));
-        self.power_off(bench)?;
-        self.power_on(bench, false)?;
+        run.note(&format!("{dirty} sectors are on the SSD only"));
+        self.power_off(run)?;
+        self.power_on(run, false)?;
         let source = self.source()?;
         ensure!(source.starts_with("/dev/sd"), "mounted from '{source}'");
         self.all_there()?;
-        self.power_off(bench)?;
-        self.power_on(bench, true)?;
+        self.power_off(run)?;
+        self.power_on(run, true)?;
         self.assembled()?;
         self.sh(WRITEBACK)?;
         self.all_there()?;

@@ -8,9 +8,9 @@ use anyhow::{Result, ensure};
 use super::{DISKS, NAMES, SAVE, SSDS, Stack};
 use tandem_guest::guest::{LONG, SHORT};
 use tandem_harness::hash;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
-/// Has a person unlock the encrypted disk, instead of the start.
+/// A script: a person, and not the start, unlocks the encrypted disk.
 const BY_HAND: &str = "sed -i '/^safe /s/luks/luks,noauto/' /etc/crypttab && sed -i '/srv.safe/s/defaults/noauto/' /etc/fstab && systemctl daemon-reload";
 /// Has this unit activate the logical volume, and not lvm2: after the start has given it up, and before any entry of
 /// fstab is mounted.
@@ -64,11 +64,11 @@ for try in $(seq 300); do
 done
 echo "it is not assembled"; lsblk; journalctl -b --no-pager -o short-monotonic | tail -60
 exit 1"#;
-/// Unlocks the encrypted disk as a person does, and mounts what is in it.
+/// Script that unlocks the encrypted disk as a person does, and mounts what is in it.
 const UNLOCK: &str =
     "udevadm settle; systemctl start systemd-cryptsetup@safe.service && mount /srv/safe";
 
-/// Has a start that ends in emergency mode say on the console why.
+/// A script: a start that ends in emergency mode says on the console why.
 pub(crate) const TELL: &str = r#"cat >/etc/systemd/system/tell.service <<END
 [Unit]
 DefaultDependencies=no
@@ -82,7 +82,7 @@ END
 systemctl -q enable tell.service"#;
 
 impl Stack {
-    pub(crate) fn late(&mut self, bench: &Bench) -> Result<()> {
+    pub(crate) fn late(&mut self, run: &Run) -> Result<()> {
         let mapping = self.below("safe")?;
         let mapping = mapping.trim_start_matches("/dev/mapper/").to_owned();
         self.sh(BY_HAND)?;
@@ -93,17 +93,17 @@ impl Stack {
             let sum = self.sh(&SAVE.replace("NAME", name).replace("FILE", "new"))?;
             self.written.push((name, sum));
         }
-        self.start_again(bench, Some(SSDS[2]))?;
+        self.start_again(run, Some(SSDS[2]))?;
         self.sh(MOUNTED)?;
         let told = self.sh("rm /etc/udev/rules.d/62-late.rules; journalctl -b --no-pager -o short-monotonic | grep -E 'tandem|late-volume|lvm|srv-'; systemctl --failed --no-legend --plain")?;
-        bench.note(&told);
+        run.note(&told);
         let raw =
             self.sh("journalctl -b --no-pager -o cat -k | grep -E 'EXT4-fs \\(md' || true")?;
         ensure!(
             raw.is_empty(),
             "the array was mounted without its cache: {raw}"
         );
-        self.locked_without_ssd(bench)?;
+        self.locked_without_ssd(run)?;
         let ssd = self.disks.iter().find(|disk| disk.serial == SSDS[2]);
         if let Some(ssd) = ssd.cloned() {
             self.vm()?.plug(&ssd)?;
@@ -115,7 +115,7 @@ impl Stack {
     }
 
     /// No program can unlock the encrypted disk or write to it.
-    fn locked_without_ssd(&mut self, bench: &Bench) -> Result<()> {
+    fn locked_without_ssd(&mut self, run: &Run) -> Result<()> {
         let file = self.disks[3].file.clone();
         let before = hash::file(&file)?;
         let disk = self.vm()?.device(DISKS[3])?;
@@ -125,7 +125,7 @@ impl Stack {
             &format!("wipefs --all /dev/{disk}"),
         ] {
             let ended = self.vm()?.agent.run(line, LONG, |_| ())?;
-            bench.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+            run.note(&format!("{line}: {}\n{}", ended.code, ended.text));
             ensure!(ended.code != 0, "{line} went well");
         }
         let listed = self.vm()?.agent.sh("tandemctl --json list", SHORT)?;

@@ -3,11 +3,11 @@
 
 /// A tool of Debian that makes initial file systems.
 pub(super) struct Generator {
-    /// Its Debian package, and those that make GRUB's menu and show a picture of the start.
+    /// Debian package of the generator, and those that make GRUB's menu and show a picture of the start.
     pub(super) packages: &'static str,
     /// Script that prepares the machine: an initial file system with what this machine's disks need, and fstab.
     pub(super) prepare: &'static str,
-    /// Makes the initial file systems of all kernels anew.
+    /// The command that makes the initial file systems of all kernels anew.
     pub(super) update: &'static str,
     /// Script that fails if the running kernel's initial file system may write before it has looked for the image of a
     /// hibernated machine.
@@ -17,7 +17,7 @@ pub(super) struct Generator {
 }
 
 pub(super) const INITRAMFS_TOOLS: Generator = Generator {
-    packages: "initramfs-tools,grub2-common,plymouth",
+    packages: "initramfs-tools,grub-pc,cryptsetup-initramfs,plymouth",
     prepare: include_str!("../../../guest/machine/initramfs.sh"),
     update: "update-initramfs -u -k all",
     order: r#"

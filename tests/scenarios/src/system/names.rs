@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 
 use super::Desk;
 use tandem_guest::guest::MOUNT_POINT;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// GRUB's environment block, which GRUB changes on the disk alone.
 pub(super) const GRUB_BLOCK: &str = "/boot/grub/grubenv";
@@ -60,7 +60,7 @@ impl Desk {
 
     /// No cache can be asked for while GRUB's menu is made with a name of a device. The service changes the settings and
     /// has the menu made; if that fails, the settings are as before.
-    pub(crate) fn renamed_for_grub(&mut self, bench: &Bench) -> Result<()> {
+    pub(crate) fn renamed_for_grub(&mut self, run: &Run) -> Result<()> {
         let (disk, ssd) = (self.system.origin.serial, self.system.ssd.serial);
         let (disk, ssd) = (self.device(disk)?, self.device(ssd)?);
         self.sh(&format!(
@@ -94,7 +94,7 @@ impl Desk {
         )?;
         ensure!(self.roots_in_menu()? == before, "GRUB's menu was changed");
 
-        bench.note(&self.sh(&names)?);
+        run.note(&self.sh(&names)?);
         let wanted = format!("root=UUID={}", self.uuid()?);
         self.sh(&format!(
             "cmp /run/grub /etc/default/grub.before-tandem && \
@@ -102,9 +102,14 @@ impl Desk {
         ))?;
         let after = self.roots_in_menu()?;
         ensure!(after == wanted, "GRUB's menu: {after}");
-        self.sh(&format!(
-            "tandemctl plan --at-next-start --erase-ssd {disk}1 {ssd}"
-        ))
-        .map(drop)
+        let accepted = format!("tandemctl plan --at-next-start --erase-ssd {disk}1 {ssd}");
+        self.sh(&accepted)?;
+        // This machine has started by BIOS. Where grub-install has made an image for that, the next update of GRUB would make
+        // one that does not start.
+        let refused = self.sh(&format!(
+            "mkdir /boot/grub/i386-pc && {{ {accepted} 2>&1; test $? -eq 3; }} && rmdir /boot/grub/i386-pc"
+        ))?;
+        ensure!(refused.contains("GRUB"), "the refusal says: {refused}");
+        Ok(())
     }
 }

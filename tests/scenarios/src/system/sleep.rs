@@ -7,14 +7,14 @@ use anyhow::{Result, ensure};
 use super::{BOOT, Desk};
 use tandem_guest::disks;
 use tandem_guest::guest::MOUNT_POINT;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 use tandem_harness::run;
 
 /// UUID of the swap.
 const SWAP: &str = "5ec0de0d-0003-4000-8000-7a0de5a10001";
 /// Names this run of the kernel: a hibernated machine keeps the name, a restarted one gets another.
 const LIFE: &str = "cat /proc/sys/kernel/random/boot_id";
-/// Saves a file and leaves its data on the SSD; prints its checksum.
+/// Script that saves a file and leaves its data on the SSD; prints its checksum.
 const SAVE: &str =
     "cd POINT && dd if=/dev/urandom of=NAME bs=64k count=128 conv=fsync status=none && cksum NAME";
 
@@ -24,7 +24,7 @@ impl Desk {
         self.sh(&SAVE.replace("POINT", MOUNT_POINT).replace("NAME", name))
     }
 
-    pub(super) fn hibernated(&mut self, bench: &Bench) -> Result<()> {
+    pub(super) fn hibernated(&mut self, run: &Run) -> Result<()> {
         let swap = disks::swap(&self.dir)?;
         self.vm()?.plug(&swap)?;
         let node = self.device(swap.serial)?;
@@ -43,15 +43,15 @@ impl Desk {
         ))?;
         if let Some(vm) = self.vm.take() {
             let console = vm.off_by("systemctl start --no-block systemd-hibernate.service")?;
-            bench.note(&run::tail(&console));
+            run.note(&run::tail(&console));
         }
         let root = format!("root=UUID={} resume=UUID={SWAP}", self.uuid()?);
-        let mut vm = self.switched_on(bench, &root, true)?;
+        let mut vm = self.switched_on(run, &root, true)?;
         vm.up(BOOT)?;
         self.vm = Some(vm);
         let told =
             self.sh("dmesg | grep -i -E 'hibernat|tandem' | tail -20; tandemctl --json list")?;
-        bench.note(&told);
+        run.note(&told);
         let now = self.sh(LIFE)?;
         ensure!(now == life, "the machine was started anew: {told}");
         self.is_cached(MOUNT_POINT, true)?;
@@ -63,7 +63,7 @@ impl Desk {
         ))?;
         // The records on the SSD are true for another kernel as well.
         self.vm = None;
-        self.start(bench, &format!("root=UUID={}", self.uuid()?), true)?;
+        self.start(run, &format!("root=UUID={}", self.uuid()?), true)?;
         self.is_cached(MOUNT_POINT, true)?;
         for (name, sum) in [("before-sleep", before), ("after-sleep", after)] {
             let found = self.sh(&format!("cd {MOUNT_POINT} && cksum {name}"))?;

@@ -35,7 +35,7 @@ const DISK_IOPS: u64 = 120;
 /// Longest time from power on until nothing of the start is left to do, on a busy computer without KVM.
 const BOOT: Duration = Duration::from_secs(600);
 
-/// Ends when the start is over, and prints its times in microseconds since the kernel began.
+/// A script that ends when the start is over, and prints its times in microseconds since the kernel began.
 const STARTED: &str = r#"state=$(systemctl is-system-running --wait)
 [ "$state" = running ] || { echo "the start is $state"; systemctl --failed; exit 1; }
 findmnt --noheadings --output SOURCE /home/anna/Archive
@@ -53,7 +53,7 @@ perl -e 'open(F, "+<", "/home/anna/Archive/scattered") or die; $b = "x" x 4096;
 for $n (0 .. 2999) { sysseek(F, ($n * 7 % 4096) * 16384, 0); syswrite(F, $b) == 4096 or die; }' && sync -d /home/anna/Archive/scattered && DIRTY"#;
 /// Fewest sectors that are on the SSD only after that: a third of what was written.
 const SCATTERED: u64 = 8_000;
-/// Prints how many sectors are on the SSD only.
+/// Script that prints how many sectors are on the SSD only.
 const DIRTY: &str = r#"dmsetup status --target tandem | awk '{ for (i = 1; i < NF; i++) if ($i == "tandem") n = $(i + 6) } END { print n + 0 }'"#;
 /// What the kernel is told when the machine is ordered to switch itself off, and what it says at the end.
 const ORDER: &str = "the order to switch off";

@@ -11,7 +11,7 @@ use super::{
 use crate::{suite, uml};
 use tandem_guest::guest_kernel;
 use tandem_guest::qemu::Qemu;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 use tandem_harness::seed;
 
 /// Modules besides those of the functional suite; no kernel has all of them.
@@ -49,7 +49,7 @@ const MORE_PROGRAMS: [&str; 11] = [
 ];
 
 /// File systems on the cached disk are used without the cache.
-pub fn run(bench: &mut Bench, qemu: &Qemu, target: &Target, accel: [&str; 2]) -> Result<()> {
+pub fn run(run: &mut Run, qemu: &Qemu, target: &Target, accel: [&str; 2]) -> Result<()> {
     let is_there =
         |module: &&str| guest_kernel::with_dependencies(&target.kernel, &[module]).is_ok();
     let more = MORE_MODULES.into_iter().filter(|module| is_there(module));
@@ -65,7 +65,7 @@ pub fn run(bench: &mut Bench, qemu: &Qemu, target: &Target, accel: [&str; 2]) ->
         .chain(MORE_PROGRAMS)
         .map(|program| (Path::new(program), program))
         .collect();
-    let (initramfs, variables) = initramfs(bench.cx, target, &modules, &[&target.disk], &programs)?;
+    let (initramfs, variables) = initramfs(run.cx, target, &modules, &[&target.disk], &programs)?;
     let mut guest = qemu.command();
     guest.args([
         "-accel", accel[0], "-cpu", accel[1], "-machine", "q35", "-smp", "2", "-m", "3072",
@@ -76,9 +76,9 @@ pub fn run(bench: &mut Bench, qemu: &Qemu, target: &Target, accel: [&str; 2]) ->
         &initramfs,
         &format!(
             "{variables} SUITE_SET=formats SUITE_LIMIT=1800 SUITE_ONLY={} SUITE_SEED={} oops=panic",
-            uml::only(bench),
+            uml::only(run),
             seed::of_this_run()?
         ),
     );
-    suite::cases(bench, &mut guest, LIMIT)
+    suite::cases(run, &mut guest, LIMIT)
 }

@@ -14,7 +14,7 @@ use super::{LIMIT, MODULES, PROGRAMS, Target, boot, initramfs};
 use crate::{suite, uml};
 use tandem_guest::qemu::Qemu;
 use tandem_guest::qmp::Qmp;
-use tandem_harness::layer::Bench;
+use tandem_harness::layer::Run;
 
 /// Modules besides those of the functional suite.
 const SCSI: [&str; 3] = ["virtio_pci", "virtio_scsi", "sd_mod"];
@@ -38,12 +38,9 @@ impl Disk {
         })
     }
 
-    fn file(&self, bench: &Bench, release: &str) -> Result<PathBuf> {
+    fn file(&self, run: &Run, release: &str) -> Result<PathBuf> {
         let Self(name, mib, _) = self;
-        let file = bench
-            .cx
-            .target
-            .join(format!("trouble-{release}-{name}.img"));
+        let file = run.cx.target.join(format!("trouble-{release}-{name}.img"));
         let _ = fs::remove_file(&file);
         fs::File::create(&file)?.set_len(mib << 20)?;
         Ok(file)
@@ -51,15 +48,15 @@ impl Disk {
 }
 
 /// Disks are pulled and plugged in again when the suite asks for it.
-pub fn pulled(bench: &mut Bench, qemu: &Qemu, target: &Target, accel: [&str; 2]) -> Result<()> {
-    guest(bench, qemu, target, accel, ("pulled", ""), 1024, &PULLED)
+pub fn pulled(run: &mut Run, qemu: &Qemu, target: &Target, accel: [&str; 2]) -> Result<()> {
+    guest(run, qemu, target, accel, ("pulled", ""), 1024, &PULLED)
 }
 
 /// A swap file and a loop file on the cached device, with less memory than they use. One mode and a sixteenth of the
 /// pages run here, which takes a minute or two; User-mode Linux runs all of them.
-pub fn memory(bench: &mut Bench, qemu: &Qemu, target: &Target, accel: [&str; 2]) -> Result<()> {
+pub fn memory(run: &mut Run, qemu: &Qemu, target: &Target, accel: [&str; 2]) -> Result<()> {
     guest(
-        bench,
+        run,
         qemu,
         target,
         accel,
@@ -70,7 +67,7 @@ pub fn memory(bench: &mut Bench, qemu: &Qemu, target: &Target, accel: [&str; 2])
 }
 
 fn guest(
-    bench: &mut Bench,
+    run: &mut Run,
     qemu: &Qemu,
     target: &Target,
     accel: [&str; 2],
@@ -85,12 +82,12 @@ fn guest(
         .chain([&MKSWAP])
         .map(|program| (Path::new(*program), *program))
         .collect();
-    let (initramfs, variables) = initramfs(bench.cx, target, &modules, &[&target.disk], &programs)?;
-    let only = match bench.case {
-        Some(_) => uml::only(bench),
+    let (initramfs, variables) = initramfs(run.cx, target, &modules, &[&target.disk], &programs)?;
+    let only = match run.case {
+        Some(_) => uml::only(run),
         None => only.to_owned(),
     };
-    let socket = bench.cx.target.join(format!("trouble-{release}.qmp"));
+    let socket = run.cx.target.join(format!("trouble-{release}.qmp"));
     let _ = fs::remove_file(&socket);
     let mut guest = qemu.command();
     guest.args([
@@ -101,7 +98,7 @@ fn guest(
         .arg("-qmp")
         .arg(format!("unix:{},server=on,wait=off", socket.display()));
     for disk in disks {
-        let file = disk.file(bench, release)?;
+        let file = disk.file(run, release)?;
         let node = json!({
             "driver": "raw", "node-name": format!("{}-file", disk.0),
             "file": { "driver": "file", "filename": file, "cache": { "no-flush": true } },
@@ -126,12 +123,12 @@ fn guest(
         qmp: None,
         result: Ok(()),
     };
-    let ran = suite::cases_with(bench, &mut guest, LIMIT, |line| hand.hear(line, disks));
+    let ran = suite::cases_with(run, &mut guest, LIMIT, |line| hand.hear(line, disks));
     hand.result?;
     ran
 }
 
-/// Pulls and plugs disks for the suite.
+/// The hand that pulls and plugs disks for the suite.
 struct Hand {
     socket: PathBuf,
     qmp: Option<Qmp>,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tandem_harness::deps::{self, Need};
-use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::results::{Outcome, Test};
 use tandem_harness::{kbuild, run, seed};
 use tandem_mutants::{Copy, Drawn, SWITCH, enumerate, shuffled};
@@ -53,8 +53,8 @@ pub fn layers() -> [Layer; 2] {
 }
 
 /// The mutants of the sources in `dir` below `root` that this run tries, and some more.
-fn draw(bench: &Bench, prefix: &str, root: &str, dir: &str, ending: &str) -> Result<Vec<Drawn>> {
-    let root = bench.cx.path(root);
+fn draw(run: &Run, prefix: &str, root: &str, dir: &str, ending: &str) -> Result<Vec<Drawn>> {
+    let root = run.cx.path(root);
     let listed = run::output(run::cmd("git", ["ls-files", "--", dir]).current_dir(&root))?;
     let is_test = |file: &str| file.contains("/tests/") || file.ends_with("tests.rs");
     let mut files = Vec::new();
@@ -65,7 +65,7 @@ fn draw(bench: &Bench, prefix: &str, root: &str, dir: &str, ending: &str) -> Res
         files.push((file.to_owned(), fs::read_to_string(root.join(file))?));
     }
     let mut order = shuffled(enumerate(prefix, &files), seed::of_this_run()?);
-    match &bench.case {
+    match &run.case {
         Some(case) => order.retain(|drawn| drawn.change.name == *case),
         None => order.truncate(DRAWN + SPARE),
     }
@@ -74,12 +74,12 @@ fn draw(bench: &Bench, prefix: &str, root: &str, dir: &str, ending: &str) -> Res
 
 /// Tries the drawn mutants of a source, whose files begin at `root`, that were built. `test` returns the test that fails; nothing if all pass.
 fn try_all(
-    bench: &mut Bench,
+    run: &mut Run,
     [source, root]: [&str; 2],
     workers: usize,
     copy: &Copy,
     mut drawn: Vec<Drawn>,
-    test: impl Fn(&mut Bench, Option<&Drawn>, Chosen) -> Result<Option<String>> + Sync,
+    test: impl Fn(&mut Run, Option<&Drawn>, Chosen) -> Result<Option<String>> + Sync,
 ) -> Result<()> {
     drawn.retain(|drawn| copy.number(&drawn.change.name).is_some());
     drawn.truncate(DRAWN);
@@ -87,16 +87,16 @@ fn try_all(
     let tried: Vec<_> = std::iter::once(None)
         .chain(drawn.iter().map(Some))
         .collect();
-    let found = side_by_side(bench, workers, &tried, |bench, drawn, worker| {
+    let found = side_by_side(run, workers, &tried, |run, drawn, worker| {
         let number = drawn.and_then(|drawn| copy.number(&drawn.change.name));
         let number = number.unwrap_or_default();
-        let found = test(bench, *drawn, Chosen { number, worker });
+        let found = test(run, *drawn, Chosen { number, worker });
         let words = match &found {
             Ok(Some(test)) => format!("found by {test}"),
             Ok(None) => "SURVIVES".to_owned(),
             Err(error) => format!("{error:#}"),
         };
-        bench.note(&format!("{}: {words}", told(root, *drawn)));
+        run.note(&format!("{}: {words}", told(root, *drawn)));
         found
     })?;
     let mut survivors = 0;
@@ -112,11 +112,10 @@ fn try_all(
         };
         if found.is_none() {
             survivors += 1;
-            bench
-                .figures
+            run.figures
                 .push(format!("survives: {}", told(root, Some(drawn))));
         }
-        bench.count(Test {
+        run.count(Test {
             name: drawn.change.name.clone(),
             outcome: Outcome::Passed,
             seconds: None,
@@ -127,10 +126,9 @@ fn try_all(
         0..=SURVIVING => Ok(()),
         _ => Err(anyhow::anyhow!("{survivors} of {} survive", drawn.len())),
     };
-    bench
-        .figures
+    run.figures
         .push(format!("{source}: {survivors} of {} survive", drawn.len()));
-    bench.check(&format!("{source}: few survive"), few);
+    run.check(&format!("{source}: few survive"), few);
     Ok(())
 }
 
@@ -148,28 +146,26 @@ fn told(root: &str, drawn: Option<&Drawn>) -> String {
     format!("{} {}:{line} {words}", change.name, file.display())
 }
 
-fn of_module(bench: &mut Bench) -> Result<()> {
-    let drawn = draw(bench, "kmod", "kmod", "linux", ".c")?;
-    let kernel = uml::kernel(bench.cx, "plain")?;
+fn of_module(run: &mut Run) -> Result<()> {
+    let drawn = draw(run, "kmod", "kmod", "linux", ".c")?;
+    let kernel = uml::kernel(run.cx, "plain")?;
     let changes = drawn.iter().map(|drawn| drawn.change.clone()).collect();
     let place = "uml-drawn/module";
-    let mut copy = copy_with(bench, "kmod", &kbuild::KMOD, place, changes)?;
+    let mut copy = copy_with(run, "kmod", &kbuild::KMOD, place, changes)?;
     let dir = copy.dir().to_owned();
-    build_all(bench, &mut copy, |bench| {
-        module::build(bench, &kernel, &dir)
-    })?;
+    build_all(run, &mut copy, |run| module::build(run, &kernel, &dir))?;
     for set in ["", "time"] {
-        kernel.modules_of_set(bench, set, &dir)?;
+        kernel.modules_of_set(run, set, &dir)?;
     }
-    let seeded = tandem_mutants::all(&bench.cx.path(module::DIR))?;
+    let seeded = tandem_mutants::all(&run.cx.path(module::DIR))?;
     // A guest waits for half of the time.
     try_all(
-        bench,
+        run,
         ["kmod/linux", "kmod"],
         2 * WORKERS,
         &copy,
         drawn,
-        |bench, drawn, chosen| {
+        |run, drawn, chosen| {
             let tested = chosen.module(&dir)?;
             // Cases that find seeded bugs of this file find other bugs of it first.
             let likely = |set: &str| {
@@ -192,7 +188,7 @@ fn of_module(bench: &mut Bench) -> Result<()> {
                 if only.is_empty() {
                     continue;
                 }
-                let modules = kernel.modules_of_set(bench, set, &tested)?;
+                let modules = kernel.modules_of_set(run, set, &tested)?;
                 let variables = [
                     ("SUITE_MODULES", modules.as_str()),
                     ("SUITE_ONLY", &only),
@@ -200,8 +196,8 @@ fn of_module(bench: &mut Bench) -> Result<()> {
                     ("SUITE_SEED", "0"),
                 ];
                 let limit = if set == "time" { VIRTUAL } else { SUITE };
-                let mut guest = kernel.guest_of_set(bench.cx, set, &variables)?;
-                if let Some((case, words)) = suite::first_failure(&mut guest, limit, &bench.log)? {
+                let mut guest = kernel.guest_of_set(run.cx, set, &variables)?;
+                if let Some((case, words)) = suite::first_failure(&mut guest, limit, &run.log)? {
                     return Ok(Some(format!("{case}: {words}")));
                 }
             }
@@ -210,14 +206,14 @@ fn of_module(bench: &mut Bench) -> Result<()> {
     )
 }
 
-fn of_helper(bench: &mut Bench) -> Result<()> {
-    let _lock = helper::locked(bench.cx)?;
-    let drawn = draw(bench, "helper", ".", "helper/src", ".rs")?;
+fn of_helper(run: &mut Run) -> Result<()> {
+    let _lock = helper::locked(run.cx)?;
+    let drawn = draw(run, "helper", ".", "helper/src", ".rs")?;
     let changes = drawn.iter().map(|drawn| drawn.change.clone()).collect();
-    let mut copy = copy_with(bench, ".", &["."], helper::COPY, changes)?;
+    let mut copy = copy_with(run, ".", &["."], helper::COPY, changes)?;
     let tree = copy.dir().to_owned();
-    build_all(bench, &mut copy, |bench| helper::build(bench, &tree))?;
-    let programs = helper::programs(bench, &tree)?;
+    build_all(run, &mut copy, |run| helper::build(run, &tree))?;
+    let programs = helper::programs(run, &tree)?;
     let program = |name: &str| {
         programs
             .get(name)
@@ -228,12 +224,12 @@ fn of_helper(bench: &mut Bench) -> Result<()> {
         all.push((program(name)?, dir));
     }
     try_all(
-        bench,
+        run,
         ["helper/src", ""],
         WORKERS,
         &copy,
         drawn,
-        |bench, drawn, chosen| {
+        |run, drawn, chosen| {
             // The file's own tests first.
             let own = drawn.map(|drawn| {
                 let path = drawn
@@ -246,7 +242,7 @@ fn of_helper(bench: &mut Bench) -> Result<()> {
             let stages = own.iter().map(|own| (all[0], Some(own.as_str())));
             for ((program, dir), filter) in stages.chain(all.iter().map(|program| (*program, None)))
             {
-                let found = failing(bench, program, &tree.join(dir), filter, chosen)?;
+                let found = failing(run, program, &tree.join(dir), filter, chosen)?;
                 if found.is_some() {
                     return Ok(found);
                 }
@@ -259,7 +255,7 @@ fn of_helper(bench: &mut Bench) -> Result<()> {
 /// The first test of a program that fails, and fails again when it runs alone: on a busy machine a test may fail once
 /// without a reason in the program.
 fn failing(
-    bench: &Bench,
+    run: &Run,
     program: &Path,
     dir: &Path,
     filter: Option<&str>,
@@ -269,7 +265,7 @@ fn failing(
         let mut command = Command::new(program);
         command.args(words).current_dir(dir);
         command.env(SWITCH, chosen.number.to_string());
-        limited(bench, &mut command, PROGRAM)
+        limited(run, &mut command, PROGRAM)
     };
     let ran = run(filter.as_slice())?;
     match ran.code {

@@ -12,7 +12,7 @@ use tandem_mutants::{Bug, SWITCH};
 use anyhow::{Context, Result, bail};
 
 use super::{Failure, WORKERS, build_all, copy, count, limited, side_by_side, taken};
-use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::run;
 
 /// The seeded bugs.
@@ -104,17 +104,17 @@ pub fn layer() -> Layer {
     }
 }
 
-fn hunt(bench: &mut Bench) -> Result<()> {
-    let simulator = tandem_harness::programs::simulator(bench.cx)?;
-    let bugs = taken(bench, DIR, ORDINARY)?;
-    let mut copy = copy(bench, "kmod", &kbuild::KMOD, "mutants", &bugs)?;
+fn hunt(run: &mut Run) -> Result<()> {
+    let simulator = tandem_harness::programs::simulator(run.cx)?;
+    let bugs = taken(run, DIR, ORDINARY)?;
+    let mut copy = copy(run, "kmod", &kbuild::KMOD, "mutants", &bugs)?;
     let dir = copy.dir().to_owned();
     // If these tests fail without a bug, their failures prove nothing about the seeded bugs.
     let (_, _, arguments) = TESTS[0];
-    build_all(bench, &mut copy, |bench| {
+    build_all(run, &mut copy, |run| {
         let mut sound = Command::new(&simulator);
         sound.args(arguments).arg("--sources").arg(&dir);
-        let ran = limited(bench, &mut sound, LIMIT)?;
+        let ran = limited(run, &mut sound, LIMIT)?;
         match ran.code {
             Some(0) => Ok(None),
             Some(NOT_BUILT) => Ok(Some(ran.said)),
@@ -124,23 +124,23 @@ fn hunt(bench: &mut Bench) -> Result<()> {
             ),
         }
     })?;
-    if bench.case.is_none() {
+    if run.case.is_none() {
         let flaws = flaws(&simulator)?;
-        let failures = side_by_side(bench, WORKERS, &flaws, |bench, flaw, _| {
+        let failures = side_by_side(run, WORKERS, &flaws, |run, flaw, _| {
             let (_, test, arguments) = TESTS[1];
             let mut command = Command::new(&simulator);
             command.args(arguments).args(["--flaw", &flaw.name]);
             if !flaw.says.is_empty() {
                 command.args(["--says", &flaw.says]);
             }
-            fails(bench, &mut command, test, LIMIT)
+            fails(run, &mut command, test, LIMIT)
         })?;
         for (flaw, failure) in flaws.iter().zip(failures) {
-            count(bench, flaw, failure);
+            count(run, flaw, failure);
         }
     }
-    let build = |_: &mut Bench| Ok(None);
-    super::hunt(bench, &copy, &bugs, build, |bench, bug, chosen| {
+    let build = |_: &mut Run| Ok(None);
+    super::hunt(run, &copy, &bugs, build, |run, bug, chosen| {
         let known = TESTS.iter().find(|(word, _, _)| *word == bug.case);
         let (word, test, arguments) = known.with_context(|| format!("no tests {:?}", bug.case))?;
         let mut command = Command::new(&simulator);
@@ -148,7 +148,7 @@ fn hunt(bench: &mut Bench) -> Result<()> {
             .args(*arguments)
             .env(SWITCH, chosen.number.to_string());
         if chosen.number == 0 || BUILDS.contains(word) {
-            let own = bench.log.with_extension("sources");
+            let own = run.log.with_extension("sources");
             kbuild::copy(&dir, &own)?;
             command.arg("--sources").arg(&own);
         } else {
@@ -158,7 +158,7 @@ fn hunt(bench: &mut Bench) -> Result<()> {
         if TAKE_WORDS.contains(word) {
             command.args(["--says", &bug.says]);
         }
-        fails(bench, &mut command, test, bug.limit.unwrap_or(LIMIT))
+        fails(run, &mut command, test, bug.limit.unwrap_or(LIMIT))
     })
 }
 
@@ -174,8 +174,8 @@ fn flaws(simulator: &Path) -> Result<Vec<Bug>> {
 }
 
 /// Runs tests that must fail.
-fn fails(bench: &Bench, command: &mut Command, test: &str, limit: Duration) -> Result<Failure> {
-    let ran = limited(bench, command, limit)?;
+fn fails(run: &Run, command: &mut Command, test: &str, limit: Duration) -> Result<Failure> {
+    let ran = limited(run, command, limit)?;
     match ran.code {
         Some(0) => bail!("not found by {test}"),
         None => bail!("{test} came to no end within {} s", limit.as_secs()),

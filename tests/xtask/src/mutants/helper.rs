@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tandem_harness::cx::Cx;
 use tandem_harness::deps::Need;
-use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::run;
 use tandem_mutants::{Bug, SWITCH};
 
@@ -28,7 +28,8 @@ const LIMIT: Duration = Duration::from_secs(240);
 pub const COPY: &str = "helper-mutants";
 const BUILT: &str = "helper-mutants-built";
 /// The packages whose tests find the bugs, with their directories.
-const PACKAGES: [(&str, &str); 3] = [
+const PACKAGES: [(&str, &str); 4] = [
+    ("tandem-assemble", "helper/assemble"),
     ("tandem-helper", "helper"),
     ("tandem-simulated", "helper/sim"),
     ("tandem-rescue", "helper/rescue"),
@@ -54,21 +55,21 @@ pub fn locked(cx: &Cx) -> Result<File> {
     Ok(lock)
 }
 
-fn hunt(bench: &mut Bench) -> Result<()> {
-    let _lock = locked(bench.cx)?;
-    let bugs = taken(bench, DIR, ORDINARY)?;
-    let mut copy = copy(bench, ".", &["."], COPY, &bugs)?;
+fn hunt(run: &mut Run) -> Result<()> {
+    let _lock = locked(run.cx)?;
+    let bugs = taken(run, DIR, ORDINARY)?;
+    let mut copy = copy(run, ".", &["."], COPY, &bugs)?;
     let dir = copy.dir().to_owned();
-    build_all(bench, &mut copy, |bench| build(bench, &dir))?;
-    let programs = programs(bench, &dir)?;
-    let build = |bench: &mut Bench| build(bench, &dir);
-    super::hunt(bench, &copy, &bugs, build, |bench, bug, chosen| {
-        fails(bench, &programs, &dir, bug, chosen)
+    build_all(run, &mut copy, |run| build(run, &dir))?;
+    let programs = programs(run, &dir)?;
+    let build = |run: &mut Run| build(run, &dir);
+    super::hunt(run, &copy, &bugs, build, |run, bug, chosen| {
+        fails(run, &programs, &dir, bug, chosen)
     })
 }
 
 /// The command that builds the test programs of the helper in a copy of the work tree.
-fn cargo(bench: &Bench, tree: &Path) -> Command {
+fn cargo(run: &Run, tree: &Path) -> Command {
     let mut command = run::cmd("cargo", ["test", "--no-run", "--message-format", "short"]);
     for (package, _) in PACKAGES {
         command.args(["--package", package]);
@@ -76,18 +77,18 @@ fn cargo(bench: &Bench, tree: &Path) -> Command {
     // Programs without line numbers are linked in less than half of the time.
     command.env("CARGO_PROFILE_DEV_DEBUG", "false");
     command.env("CARGO_INCREMENTAL", "1");
-    command.env("CARGO_TARGET_DIR", bench.cx.target.join(BUILT));
+    command.env("CARGO_TARGET_DIR", run.cx.target.join(BUILT));
     command.current_dir(tree);
     command
 }
 
-pub fn build(bench: &mut Bench, tree: &Path) -> Result<Option<String>> {
-    Ok(errors(bench.said(&mut cargo(bench, tree))?))
+pub fn build(run: &mut Run, tree: &Path) -> Result<Option<String>> {
+    Ok(errors(run.said(&mut cargo(run, tree))?))
 }
 
 /// The test programs by their names: of several with one name, as of a library and its main program, the library's.
-pub fn programs(bench: &mut Bench, tree: &Path) -> Result<BTreeMap<String, PathBuf>> {
-    let (said, result) = bench.said(&mut cargo(bench, tree))?;
+pub fn programs(run: &mut Run, tree: &Path) -> Result<BTreeMap<String, PathBuf>> {
+    let (said, result) = run.said(&mut cargo(run, tree))?;
     result?;
     let mut programs = BTreeMap::new();
     for line in said.lines() {
@@ -107,7 +108,7 @@ pub fn programs(bench: &mut Bench, tree: &Path) -> Result<BTreeMap<String, PathB
 
 /// Runs the test that must fail.
 fn fails(
-    bench: &mut Bench,
+    run: &mut Run,
     programs: &BTreeMap<String, PathBuf>,
     tree: &Path,
     bug: &Bug,
@@ -128,7 +129,7 @@ fn fails(
     let mut command = Command::new(path);
     command.args(["--exact", test]).current_dir(tree.join(dir));
     command.env(SWITCH, chosen.number.to_string());
-    let ran = limited(bench, &mut command, bug.limit.unwrap_or(LIMIT))?;
+    let ran = limited(run, &mut command, bug.limit.unwrap_or(LIMIT))?;
     if ran.said.contains(&format!("test {test} ... ok")) {
         bail!("not found by {:?}", bug.case)
     } else if !ran.said.contains(&format!("test {test} ... FAILED")) {

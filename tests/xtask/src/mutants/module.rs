@@ -11,7 +11,7 @@ use tandem_mutants::Bug;
 
 use super::{Failure, build_all, copy, errors, taken};
 use crate::{suite, uml};
-use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::results::Outcome;
 
 /// The seeded bugs.
@@ -36,33 +36,33 @@ pub fn layer() -> Layer {
     }
 }
 
-fn hunt(bench: &mut Bench) -> Result<()> {
-    let kernel = uml::kernel(bench.cx, "plain")?;
-    let bugs = taken(bench, DIR, ORDINARY)?;
-    let mut copy = copy(bench, "kmod", &kbuild::KMOD, "uml-mutants/module", &bugs)?;
+fn hunt(run: &mut Run) -> Result<()> {
+    let kernel = uml::kernel(run.cx, "plain")?;
+    let bugs = taken(run, DIR, ORDINARY)?;
+    let mut copy = copy(run, "kmod", &kbuild::KMOD, "uml-mutants/module", &bugs)?;
     let dir = copy.dir().to_owned();
-    build_all(bench, &mut copy, |bench| build(bench, &kernel, &dir))?;
+    build_all(run, &mut copy, |run| build(run, &kernel, &dir))?;
     // The workers share these modules, which are built here.
     for set in ["", "time"] {
-        kernel.modules_of_set(bench, set, &dir)?;
+        kernel.modules_of_set(run, set, &dir)?;
     }
-    let build = |bench: &mut Bench| build(bench, &kernel, &dir);
-    super::hunt(bench, &copy, &bugs, build, |bench, bug, chosen| {
+    let build = |run: &mut Run| build(run, &kernel, &dir);
+    super::hunt(run, &copy, &bugs, build, |run, bug, chosen| {
         let module = chosen.module(&dir)?;
-        fails(bench, &kernel, &module, bug)
+        fails(run, &kernel, &module, bug)
     })
 }
 
 /// Builds the module in a copy of its sources.
-pub fn build(bench: &mut Bench, kernel: &uml::Kernel, dir: &Path) -> Result<Option<String>> {
+pub fn build(run: &mut Run, kernel: &uml::Kernel, dir: &Path) -> Result<Option<String>> {
     let mut make = kernel.make(dir);
-    Ok(errors(bench.said(&mut make)?))
+    Ok(errors(run.said(&mut make)?))
 }
 
 /// Runs the case that must fail.
-fn fails(bench: &Bench, kernel: &uml::Kernel, module: &Path, bug: &Bug) -> Result<Failure> {
+fn fails(run: &Run, kernel: &uml::Kernel, module: &Path, bug: &Bug) -> Result<Failure> {
     let set = uml::set_of(&bug.case);
-    let modules = kernel.modules_of_set(bench, set, module)?;
+    let modules = kernel.modules_of_set(run, set, module)?;
     // A word on a kernel's command line has no spaces.
     let only = bug.case.replace(' ', "_");
     let limit = bug.limit.unwrap_or(HANGS);
@@ -72,11 +72,11 @@ fn fails(bench: &Bench, kernel: &uml::Kernel, module: &Path, bug: &Bug) -> Resul
         ("SUITE_ONLY", &only),
         ("SUITE_LIMIT", &seconds),
     ];
-    let mut guest = kernel.guest_of_set(bench.cx, set, &variables)?;
+    let mut guest = kernel.guest_of_set(run.cx, set, &variables)?;
     let mut said = String::new();
     let mut outcome = None;
     let start = Instant::now();
-    suite::follow_until(&mut guest, limit + BEYOND, POWER_OFF, &bench.log, |line| {
+    suite::follow_until(&mut guest, limit + BEYOND, POWER_OFF, &run.log, |line| {
         if let Some(test) = suite::case(line)
             && test.name.starts_with(&bug.case)
             // If several cases have that name, one failure is enough.

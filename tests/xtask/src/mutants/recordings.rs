@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use super::{Failure, build_all, copy, module, taken};
 use crate::record::{Recorder, Recording, TORN};
 use crate::uml;
-use tandem_harness::layer::{Bench, Layer, When};
+use tandem_harness::layer::{Layer, Run, When};
 
 /// The seeded bugs.
 pub const DIR: &str = "tests/record/mutants";
@@ -28,17 +28,15 @@ pub fn layer() -> Layer {
     }
 }
 
-fn hunt(bench: &mut Bench) -> Result<()> {
-    let kernel = uml::kernel(bench.cx, "record")?;
-    let bugs = taken(bench, DIR, ORDINARY)?;
-    let mut copy = copy(bench, "kmod", &kbuild::KMOD, "record-mutants/module", &bugs)?;
+fn hunt(run: &mut Run) -> Result<()> {
+    let kernel = uml::kernel(run.cx, "record")?;
+    let bugs = taken(run, DIR, ORDINARY)?;
+    let mut copy = copy(run, "kmod", &kbuild::KMOD, "record-mutants/module", &bugs)?;
     let dir = copy.dir().to_owned();
-    build_all(bench, &mut copy, |bench| {
-        module::build(bench, &kernel, &dir)
-    })?;
+    build_all(run, &mut copy, |run| module::build(run, &kernel, &dir))?;
     let recordings = Recording::all();
-    let build = |bench: &mut Bench| module::build(bench, &kernel, &dir);
-    super::hunt(bench, &copy, &bugs, build, |bench, bug, chosen| {
+    let build = |run: &mut Run| module::build(run, &kernel, &dir);
+    super::hunt(run, &copy, &bugs, build, |run, bug, chosen| {
         let (name, boots) = match bug.case.strip_suffix(TORN) {
             Some(name) => (name, true),
             None => (bug.case.as_str(), false),
@@ -46,9 +44,9 @@ fn hunt(bench: &mut Bench) -> Result<()> {
         let recording = recordings.iter().find(|known| known.name == name);
         let recording = recording.with_context(|| format!("no recording {name}"))?;
         let place = format!("record-mutants/run-{}", chosen.worker);
-        let recorder = Recorder::new(bench, &kernel, chosen.module(&dir)?, &place)?;
+        let recorder = Recorder::new(run, &kernel, chosen.module(&dir)?, &place)?;
         let start = Instant::now();
-        let said = recorder.broken(bench, recording, boots)?;
+        let said = recorder.broken(run, recording, boots)?;
         Ok(Failure {
             test: format!("record/{}: cut", bug.case),
             said,

@@ -4,9 +4,9 @@
 use super::Policy;
 use super::list::Queues;
 
-/// Seen once lately, in the cache.
+/// List of the frames that were seen once lately and are in the cache.
 const T1: usize = 0;
-/// Seen at least twice lately, in the cache.
+/// List of the frames that were seen at least twice lately and are in the cache.
 const T2: usize = 1;
 /// Ghosts of T1.
 const B1: usize = 2;

@@ -12,7 +12,7 @@ const FRAME: u64 = 32;
 /// What the writes of a recording are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writes {
-    /// Asks for blocks, as reads are: what all other policies here take them for.
+    /// Requests ask for blocks, as reads are: what all other policies here take them for.
     LikeReads,
     /// Writes, in write-through.
     Through,
@@ -111,7 +111,7 @@ impl Cache {
                         self.engine.unpin(slot);
                     }
                 }
-                Verdict::Miss => self.serve(ReqKind::Read, at, next - at, true),
+                Verdict::Miss => self.serve(ReqKind::Read, at, next - at, true, false),
                 Verdict::Pass | Verdict::Busy => {}
             }
             if matches!(verdict, Verdict::Miss | Verdict::Pass) {
@@ -129,13 +129,14 @@ impl Cache {
         let (mut at, end) = (sector, sector + count);
         while at < end {
             let count = (end - at).min(self.run_sectors - at % self.run_sectors);
-            let copy = self.engine.wants_copy(at, count);
-            self.serve(ReqKind::Write, at, count, copy);
+            let stream = self.engine.streams(at, count);
+            let copy = !stream && self.engine.wants_copy(at, count);
+            self.serve(ReqKind::Write, at, count, copy, stream);
             at += count;
         }
     }
 
-    fn serve(&mut self, kind: ReqKind, sector: u64, count: u64, copy: bool) {
+    fn serve(&mut self, kind: ReqKind, sector: u64, count: u64, copy: bool, stream: bool) {
         let engine = &mut self.engine;
         let frames = engine.span(kind, sector, count).frames;
         let request = engine.request(
@@ -146,6 +147,8 @@ impl Cache {
                 count,
                 parts: if copy { frames } else { 0 },
                 no_memory: false,
+                stream,
+                lent: false,
                 fua: false,
             },
         );
@@ -153,7 +156,7 @@ impl Cache {
         waking.push((1, actions));
         loop {
             let Some((_, actions)) = waking.pop() else {
-                // It waits for the journal.
+                // The request waits for the journal.
                 Cache::work(engine, &mut waking);
                 continue;
             };

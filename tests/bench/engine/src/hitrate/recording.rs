@@ -13,12 +13,12 @@ const DISK_ALIGNMENT: u64 = 1 << 20;
 /// A recording cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{path}: {source}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A line is not as it should be.
@@ -29,7 +29,7 @@ pub enum Error {
 /// One request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// It writes.
+    /// The request is a write.
     pub write: bool,
     /// First block.
     pub first: u64,

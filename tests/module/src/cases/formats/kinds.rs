@@ -2,6 +2,7 @@
 //! File systems by their own tools: how they are made, mounted and repaired.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -40,7 +41,7 @@ pub enum Below {
 
 /// A file system.
 pub struct Kind {
-    /// Its name, for people.
+    /// Name of the file system, for people.
     pub name: &'static str,
     /// Names of its drivers. The first that the kernel has is taken.
     drivers: &'static [&'static str],
@@ -179,6 +180,20 @@ fn run_with(words: &[&str], paths: &[&Path], good: &[i32]) -> Result<()> {
     Ok(())
 }
 
+/// A device under the name by which ntfs-3g opens it: for a mapping /dev/dm-N that is /dev/mapper/NAME, which udev makes
+/// elsewhere.
+fn named(device: &Path) -> Result<PathBuf> {
+    let node = device.file_name().context("a device has a name")?;
+    let name = Path::new("/sys/class/block").join(node).join("dm/name");
+    let Ok(name) = fs::read_to_string(name) else {
+        return Ok(device.to_owned());
+    };
+    let named = Path::new("/dev/mapper").join(name.trim());
+    let _ = fs::remove_file(&named);
+    symlink(device, &named)?;
+    Ok(named)
+}
+
 /// The key of the encrypted volume.
 fn key() -> Vec<u8> {
     io::random(64, 9)
@@ -291,7 +306,8 @@ impl Kind {
         let opened = self.opened(disk)?;
         fs::create_dir_all(AT)?;
         if driver == "fuseblk" {
-            run_with(&[NTFS_3G], &[&opened.path, Path::new(AT)], &[0])?;
+            let named = named(&opened.path)?;
+            run_with(&[NTFS_3G], &[&named, Path::new(AT)], &[0])?;
         } else {
             mount(&opened.path, AT, driver, MountFlags::empty(), None)
                 .with_context(|| format!("cannot mount {} as {driver}", disk.display()))?;

@@ -285,7 +285,7 @@ pub(super) fn inside_luks() -> Result<()> {
     Ok(())
 }
 
-/// Its places are learned within seconds. Until then a cut means a cold start.
+/// The places of a new file system are learned within seconds. Until then a cut means a cold start.
 pub(super) fn made_anew() -> Result<()> {
     let (rig, mut model) = Rig::formatted(config("writethrough").cuttable())?;
     let file = io::direct(&rig.path()?)?;

@@ -14,8 +14,22 @@ const SYNC_AIM: u64 = 1050;
 /// Longest time of a synced write in write-back, in microseconds.
 const SYNC_BACK_AIM: u64 = 350;
 
+/// Least speed of a long write in order, in tenths of a percent of the plain disk's.
+const STREAM_AIM: u64 = 970;
+
+/// Least speed of random writes in write-back, in tenths of a percent of dm-writecache's.
+const BURST_AIM: u64 = 1200;
+
 /// Warm reads of this many KiB.
 const SIZES: [u64; 5] = [4, 16, 64, 256, 1024];
+
+/// Large files that are written: title, figure.
+const STREAMS: [(&str, &str); 4] = [
+    ("4 KiB, 1", "stream-4-1"),
+    ("4 KiB, 32", "stream-4-32"),
+    ("1 MiB, 1", "stream-1024-1"),
+    ("1 MiB, 32", "stream-1024-32"),
+];
 
 fn size_figure(kib: u64, depth: u64) -> String {
     if kib == 4 {
@@ -49,6 +63,10 @@ pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {
             ("random writes/s", "writes-32"),
         ],
     )?;
+    text.push_str(
+        "Large files: 256 MiB, written where nothing was before, in requests of 4 KiB and of 1 MiB, at depth 1 and 32; MB/s.\n\n",
+    );
+    table(text, all, &STREAMS)?;
     text.push_str(
         "Synced write: 4 KiB somewhere, and a flush, in microseconds. To blocks that nobody has touched, to the same again,\n\
          and to blocks that were read before.\n\n",
@@ -102,6 +120,24 @@ fn aims(all: &[Figures]) -> Result<Vec<Aim>> {
             aims.push(Aim::share_at_least(what, WARM_AIM, worst.0));
         }
     }
+    for device in [through, back] {
+        for (size, figure) in STREAMS {
+            aims.push(Aim::share_at_least(
+                format!(
+                    "large file written, of the plain disk's speed, {}, {size}",
+                    device.about
+                ),
+                STREAM_AIM,
+                share(device.get(figure)?, disk.get(figure)?),
+            ));
+        }
+    }
+    let writecache = find(all, "dm-writecache")?.get("writes-32")?;
+    aims.push(Aim::share_at_least(
+        "random writes, writeback, depth 32, of dm-writecache's",
+        BURST_AIM,
+        share(back.get("writes-32")?, writecache),
+    ));
     for (what, figure) in [("first write", "synced-fresh"), ("again", "synced-again")] {
         aims.push(Aim::share_at_most(
             format!("synced write of the plain disk's, writethrough, {what}"),

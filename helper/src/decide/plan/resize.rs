@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The plan that gives a cache another share of its SSD.
+
+use super::{Plan, Subject, Unwritten, partition};
+use crate::model::action::{Action, Pair, Partition};
+use crate::model::facts::Facts;
+use tandem_api::{Failure, JobKind, Kind, Mode, Warning, WarningKind};
+
+/// The facts about a cache that is to get another share.
+pub struct ResizeInput<'a> {
+    /// The cache, which works.
+    pub pair: &'a Pair,
+    /// Size of the new partition in bytes; it is rounded down to whole MiB.
+    pub bytes: u64,
+    /// The mount points of the mapping.
+    pub mount_points: Vec<String>,
+    /// The data that may be on the SSD only.
+    pub unwritten: Unwritten,
+    /// The running system is on the disk.
+    pub in_initramfs: bool,
+}
+
+/// The plan that gives a cache a new partition in the place of its old one. The disk stays in use: the mapping passes
+/// everything to the disk meanwhile. The copies are lost, so the new partition may be anywhere on the SSD.
+///
+/// # Errors
+/// `NotResizable` if the service did not make the partition, or for the disk of the running system: the initial file
+/// systems have a copy of the record, which could start the old cache with old copies. `UnwrittenData`, `SsdTooSmall`,
+/// `SsdNoFreeSpace`, `DeviceGone`; `InvalidArgument` if the size is the present one.
+pub fn resize(input: ResizeInput<'_>, facts: &Facts) -> Result<Plan, Failure> {
+    let ResizeInput { pair, .. } = input;
+    let refused = |kind| Failure::new(kind).device(&pair.ssd.text);
+    let Some(made) = &pair.partition else {
+        return Err(refused(Kind::NotResizable).name("own-partition"));
+    };
+    if input.in_initramfs {
+        return Err(refused(Kind::NotResizable).name("system"));
+    }
+    if let Some(reason) = input.unwritten.stuck.filter(|_| input.unwritten.possible) {
+        return Err(refused(Kind::UnwrittenData)
+            .name(reason)
+            .sizes(input.unwritten.bytes, 0));
+    }
+    let own = facts.same_hardware(&pair.ssd);
+    let own = own.ok_or_else(|| refused(Kind::DeviceGone))?;
+    let ssd = own.table.as_deref().and_then(|table| facts.device(table));
+    let ssd = ssd.ok_or_else(|| refused(Kind::DeviceGone))?;
+    let (ident, planned) = partition::replaced(input.bytes, own, ssd, facts)?;
+
+    let old = Pair {
+        // The table stays for the new partition.
+        partition: Some(Box::new(Partition {
+            new_table: false,
+            ..(**made).clone()
+        })),
+        ..pair.clone()
+    };
+    let new = Pair {
+        ssd: ident,
+        copies_stale: false,
+        lost_generation: 0,
+        partition: Some(Box::new(Partition {
+            new_table: made.new_table,
+            ..planned
+        })),
+        ..pair.clone()
+    };
+    let mut actions = Vec::new();
+    if input.unwritten.possible {
+        actions.push(Action::Drain(old.clone()));
+    }
+    actions.extend([
+        Action::Detach(old.clone()),
+        Action::FreeSsd(old.clone()),
+        Action::DeletePartition(old),
+        Action::CreatePartition(new.clone()),
+        Action::Map(new.clone()),
+    ]);
+    if pair.mode == Mode::Writeback {
+        actions.push(Action::EnableWriteback(new.clone()));
+    }
+    let warnings = vec![Warning {
+        kind: WarningKind::StartsEmpty,
+        device: new.ssd.text.clone(),
+        users: Vec::new(),
+    }];
+    let subject = Subject {
+        origin: &pair.origin.text,
+        ssd: &new.ssd.text,
+        mode: pair.mode,
+        refused_modes: Vec::new(),
+        dirty_bytes: input.unwritten.bytes,
+        mount_points: input.mount_points,
+    };
+    Ok(Plan::new(
+        JobKind::Resize,
+        &pair.uuid,
+        actions,
+        warnings,
+        subject,
+    ))
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The uses that the service makes of a machine, each trait one noun.
+
+mod computer;
+mod disks;
+mod mappings;
+mod module;
+mod observing;
+
+pub use computer::Computer;
+pub use disks::Disks;
+pub use mappings::Mappings;
+pub use module::Module;
+pub use observing::Observing;
+
+/// A machine with disks and a kernel.
+///
+/// A caller may hold no lock that another of its calls needs while it calls a method: the methods wait for hardware
+/// and for other services.
+pub trait Host: Computer + Module + Disks + Mappings + Observing {}
+
+impl<T: Computer + Module + Disks + Mappings + Observing> Host for T {}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The only module that issues device-mapper ioctls. All its methods block: resume and remove wait until udev has
+//! handled the event (the cookie protocol, in the devicemapper crate). So device nodes and links are right when a
+//! call returns.
+
+mod failure;
+mod foreign;
+mod hold;
+mod map;
+mod prepare;
+mod repeat;
+
+pub use self::failure::{DmFailure, explain};
+pub use self::foreign::Foreign;
+
+use self::failure::{failed, other};
+use self::repeat::each;
+use super::mapping::{Mapping, Table};
+use super::message::Message;
+use super::status::StatusLine;
+use super::table::{LINEAR, Linear, TARGET, Tandem};
+use crate::model::action::{DM_UUID_PREFIX, Pair, mapping_name};
+use crate::model::live::LiveMapping;
+use devicemapper::{DM, DevId, DmFlags, DmName, DmOptions, DmUuid};
+use rustix::io::Errno;
+use std::path::Path;
+use tandem_api::{DirtyLimit, Mode};
+
+/// The folder in which the kernel shows each block device by its number.
+const NUMBERS: &str = "/sys/dev/block";
+
+type DmResult<T> = Result<T, DmFailure>;
+
+/// Length of a table in sectors.
+fn length(table: &[(u64, u64, String, String)]) -> u64 {
+    let ends = table.iter().map(|(start, length, ..)| start + length);
+    ends.max().unwrap_or(0)
+}
+
+/// One of our mappings.
+struct Entry {
+    /// 32 hex digits.
+    uuid: String,
+    /// Its table: the table in force, if there is one.
+    table: Table,
+    sectors: u64,
+    active: bool,
+    suspended: bool,
+}
+
+/// An open control device.
+pub struct Control {
+    dm: DM,
+}
+
+/// Whether the kernel has a block device with this number.
+fn is_there(number: &str) -> bool {
+    Path::new(NUMBERS).join(number).exists()
+}
+
+/// The lines of a table that passes everything to these disks, one behind the other, from this sector on.
+fn lines_of(disks: &[Linear], mut start: u64) -> Vec<(u64, u64, String, String)> {
+    let line = |disk: &Linear| {
+        let line = (start, disk.sectors, LINEAR.to_owned(), disk.to_string());
+        start = start.saturating_add(disk.sectors);
+        line
+    };
+    disks.iter().map(line).collect()
+}
+
+impl Control {
+    /// Opens the control device.
+    ///
+    /// # Errors
+    /// If there is no device-mapper.
+    pub fn open() -> DmResult<Self> {
+        Ok(Self {
+            dm: DM::new().map_err(failed("open the control device"))?,
+        })
+    }
+
+    /// The control device, readable after an event of any mapping since the last [`Self::arm`].
+    pub fn file(&self) -> &std::fs::File {
+        self.dm.file()
+    }
+
+    /// Makes the control device unreadable until the next event.
+    ///
+    /// # Errors
+    /// Before Linux 4.13.
+    pub fn arm(&self) -> DmResult<()> {
+        self.dm
+            .arm_poll()
+            .map(drop)
+            .map_err(failed("wait for events"))
+    }
+
+    fn entries(&self) -> DmResult<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for (name, ..) in self
+            .dm
+            .list_devices()
+            .map_err(failed("list the mappings"))?
+        {
+            if !name.as_bytes().starts_with(b"tandem-") {
+                continue;
+            }
+            // A mapping that is removed during this loop counts as absent.
+            let options =
+                DmOptions::default().set_flags(DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH);
+            let Ok((info, table)) = self.dm.table_status(&DevId::Name(&name), options) else {
+                continue;
+            };
+            let uuid = info.uuid().map(ToString::to_string).unwrap_or_default();
+            let Some(uuid) = uuid.strip_prefix(DM_UUID_PREFIX) else {
+                continue;
+            };
+            let lines = table
+                .iter()
+                .map(|(_, _, target, line)| (target.as_str(), line.as_str()));
+            entries.push(Entry {
+                uuid: uuid.to_owned(),
+                table: Table::of(lines),
+                sectors: length(&table),
+                active: info.flags().contains(DmFlags::DM_ACTIVE_PRESENT),
+                suspended: info.flags().contains(DmFlags::DM_SUSPEND),
+            });
+        }
+        Ok(entries)
+    }
+
+    /// Our mappings that have a table.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn live_mappings(&self) -> DmResult<Vec<LiveMapping>> {
+        let live = |entry: Entry| {
+            let attached = entry.table.cached;
+            let mut devices = entry.table.devices.into_iter();
+            let (origin, ssd) = (devices.next(), devices.next());
+            LiveMapping {
+                uuid: entry.uuid,
+                attached,
+                origin: origin.unwrap_or_default(),
+                ssd: ssd.filter(|_| attached).unwrap_or_default(),
+                sectors: entry.sectors,
+            }
+        };
+        let entries = self.entries()?.into_iter();
+        Ok(entries.filter(|e| e.active).map(live).collect())
+    }
+
+    /// Resumes all our mappings that are suspended, so that their requests run again.
+    ///
+    /// # Errors
+    /// If one cannot be resumed.
+    pub fn resume_forgotten(&self) -> DmResult<()> {
+        let entries = self.entries()?;
+        let forgotten = entries.iter().filter(|e| e.active && e.suspended);
+        each(
+            forgotten,
+            |entry| {
+                tracing::warn!(uuid = entry.uuid, "mapping was left suspended");
+                self.with(&entry.uuid, |id| self.resume(id))
+            },
+            |entry, e| tracing::error!(uuid = entry.uuid, "it stays suspended: {e}"),
+        )
+    }
+
+    /// Stops the caches whose mappings get no more writes: suspends them for good, in order. For the end of a shutdown.
+    /// `unused`: whether a mapping gets no more writes, by its number (`major:minor`) and its name.
+    ///
+    /// # Errors
+    /// If one cannot be stopped.
+    pub fn stop(&self, unused: impl Fn(&str, &str) -> bool) -> DmResult<()> {
+        let entries = self.entries()?;
+        let caches = entries.iter().filter(|e| e.active && e.table.cached);
+        each(
+            caches,
+            |entry| {
+                self.with(&entry.uuid, |id| {
+                    let info = self
+                        .dm
+                        .device_info(id)
+                        .map_err(failed("look at a mapping"))?;
+                    let (device, name) = (info.device(), mapping_name(&entry.uuid));
+                    if !unused(&format!("{}:{}", device.major, device.minor), &name) {
+                        return Ok(());
+                    }
+                    // No file system is left above the mapping, so nothing has to be frozen.
+                    let flags = DmFlags::DM_SUSPEND | DmFlags::DM_SKIP_LOCKFS;
+                    self.dm
+                        .device_suspend(id, DmOptions::default().set_flags(flags))
+                        .map(drop)
+                        .map_err(failed("suspend"))
+                })
+            },
+            |entry, e| tracing::error!(uuid = entry.uuid, "it is not stopped: {e}"),
+        )
+    }
+
+    fn with<T>(&self, uuid: &str, f: impl FnOnce(&DevId<'_>) -> DmResult<T>) -> DmResult<T> {
+        let text = format!("{DM_UUID_PREFIX}{uuid}");
+        let uuid = DmUuid::new(&text).map_err(|e| other("name a mapping", e))?;
+        f(&DevId::Uuid(uuid))
+    }
+
+    fn resume(&self, id: &DevId<'_>) -> DmResult<()> {
+        self.dm
+            .device_suspend(id, DmOptions::default())
+            .map(drop)
+            .map_err(failed("resume"))
+    }
+
+    /// Whether there is a mapping that has no table in force.
+    fn idle(&self, pair: &Pair) -> DmResult<bool> {
+        let idle = |e: &Entry| e.uuid == pair.uuid && !e.active;
+        Ok(self.entries()?.iter().any(idle))
+    }
+
+    /// Kernel name and table of a mapping whose table is loaded and not in force.
+    fn waiting(&self, pair: &Pair) -> DmResult<Option<(String, Table)>> {
+        if !self.idle(pair)? {
+            return Ok(None);
+        }
+        let (name, table) = self.loaded(pair)?;
+        Ok((!table.devices.is_empty()).then_some((name, table)))
+    }
+
+    /// Kernel name of a mapping, and its table that is loaded and not in force. Without one, that table is empty.
+    fn loaded(&self, pair: &Pair) -> DmResult<(String, Table)> {
+        self.with(&pair.uuid, |id| {
+            let options = DmOptions::default().set_flags(
+                DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH | DmFlags::DM_QUERY_INACTIVE_TABLE,
+            );
+            let (info, table) = self
+                .dm
+                .table_status(id, options)
+                .map_err(failed("read the table"))?;
+            let lines = table
+                .iter()
+                .map(|(_, _, target, line)| (target.as_str(), line.as_str()));
+            Ok((format!("dm-{}", info.device().minor), Table::of(lines)))
+        })
+    }
+
+    /// The mapping of this cache at this moment.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn mapping(&self, pair: &Pair) -> DmResult<Mapping> {
+        if let Some((_, table)) = self.waiting(pair)? {
+            let mut disks = table.devices.iter();
+            let there = disks.next().is_some_and(|disk| is_there(disk));
+            return Ok(Mapping::waiting(table, there));
+        }
+        let entries = self.entries()?;
+        let ours = entries.iter().find(|e| e.uuid == pair.uuid && e.active);
+        match ours.map(|e| Mapping::in_force(&e.table, e.suspended)) {
+            Some(Mapping::Works { origin, .. }) if !is_there(&origin) => {
+                Ok(Mapping::LeadsNowhere(self.loaded(pair)?.1.devices))
+            }
+            other => Ok(other.unwrap_or(Mapping::None)),
+        }
+    }
+
+    /// Makes an empty mapping, and gives its kernel name.
+    fn create(&self, pair: &Pair) -> DmResult<String> {
+        let (name, dm_uuid) = (pair.name(), pair.dm_uuid());
+        let name = DmName::new(&name).map_err(|e| other("name a mapping", e))?;
+        let dm_uuid = DmUuid::new(&dm_uuid).map_err(|e| other("name a mapping", e))?;
+        let created = self
+            .dm
+            .device_create(name, Some(dm_uuid), DmOptions::default())
+            .map_err(failed("create a mapping"))?;
+        Ok(format!("dm-{}", created.device().minor))
+    }
+
+    /// Loads a table, which comes into force when the mapping is resumed. If the load fails, the table that was
+    /// loaded before stays.
+    fn load(&self, uuid: &str, lines: &[(u64, u64, String, String)]) -> DmResult<()> {
+        self.with(uuid, |id| {
+            self.dm
+                .table_load(id, lines, DmOptions::default())
+                .map(drop)
+                .map_err(failed("load the table"))
+        })
+    }
+
+    fn load_cache(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
+        load_known(table, |table| {
+            let line = (0, sectors, TARGET.to_owned(), table.to_string());
+            self.load(&pair.uuid, &[line])
+        })
+    }
+
+    /// Loads a table that passes everything to these disks, one behind the other.
+    fn load_disks(&self, uuid: &str, disks: &[Linear]) -> DmResult<()> {
+        self.load(uuid, &lines_of(disks, 0))
+    }
+
+    /// Makes a mapping pass everything to `device`, if the mapping exists. In one call the kernel suspends the
+    /// mapping (which freezes the file system and waits for requests), swaps the tables and resumes. So a crash
+    /// leaves the mapping as before or as after.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn pass_through(&self, uuid: &str, device: &Linear) -> DmResult<()> {
+        if !self
+            .entries()?
+            .iter()
+            .any(|e| e.uuid == uuid && e.active && e.table.cached)
+        {
+            return Ok(());
+        }
+        self.with(uuid, |id| {
+            let disk = Linear {
+                sectors: length(&self.table(id)?),
+                ..device.clone()
+            };
+            self.load_disks(uuid, &[disk])?;
+            self.swap(id)
+        })
+    }
+
+    /// The table in force: start, length, target and parameters of each line.
+    fn table(&self, id: &DevId<'_>) -> DmResult<Vec<(u64, u64, String, String)>> {
+        let options =
+            DmOptions::default().set_flags(DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH);
+        let (_, table) = self
+            .dm
+            .table_status(id, options)
+            .map_err(failed("read the table"))?;
+        Ok(table)
+    }
+
+    /// Puts the loaded table in force, in one call of the kernel.
+    fn swap(&self, id: &DevId<'_>) -> DmResult<()> {
+        let resumed = self.resume(id);
+        if resumed.is_err() {
+            // The kernel may have stopped before or after it swapped the tables. Either table may be able to
+            // serve requests.
+            let _ = self.dm.table_clear(id);
+            let _ = self.resume(id);
+        }
+        resumed
+    }
+
+    /// Makes the mapping of a cache `sectors` long, if it is shorter. What is cached stays cached.
+    ///
+    /// # Errors
+    /// If the target refuses the length: then the mapping is as before. If the SSD fails now: then the mapping goes on
+    /// with the disk alone, unless the disk lacks data.
+    pub fn grow(&self, uuid: &str, sectors: u64) -> DmResult<()> {
+        self.with(uuid, |id| {
+            let table = self.table(id)?;
+            let [(0, length, target, parameters)] = table.as_slice() else {
+                return Err(other("read the table", "another form"));
+            };
+            if target != TARGET || *length >= sectors {
+                return Ok(());
+            }
+            // In write-through with nothing dirty the disk lacks nothing.
+            let complete = self.status(uuid).is_ok_and(|line| {
+                line.mode != Mode::Writeback && line.sample(0).dirty_sectors == 0
+            });
+            self.load(uuid, &[(0, sectors, target.clone(), parameters.clone())])?;
+            let swapped = self.swap(id);
+            if swapped.is_err() && complete && self.suspended(id).unwrap_or(true) {
+                // The new table is in force and cannot start, and the kernel has forgotten the old one. Requests must
+                // not wait for ever.
+                let disk = Linear {
+                    device: parameters.split(' ').next().unwrap_or_default().to_owned(),
+                    sectors,
+                };
+                self.load_disks(uuid, &[disk])?;
+                self.resume(id)?;
+            }
+            swapped
+        })
+    }
+
+    /// Removes the mapping, if there is one.
+    ///
+    /// # Errors
+    /// `EBUSY` if it is in use.
+    pub fn unmap(&self, uuid: &str) -> DmResult<()> {
+        if !self.entries()?.iter().any(|e| e.uuid == uuid) {
+            return Ok(());
+        }
+        self.with(uuid, |id| {
+            self.dm
+                .device_remove(id, DmOptions::default())
+                .map(drop)
+                .map_err(failed("remove the mapping"))
+        })
+    }
+
+    /// Sends a message to an attached mapping.
+    ///
+    /// # Errors
+    /// If there is no such mapping, or the target refuses the message.
+    pub fn send_message(&self, uuid: &str, message: Message) -> DmResult<()> {
+        self.with(uuid, |id| {
+            self.dm
+                .target_msg(id, None, &message.to_string())
+                .map(drop)
+                .map_err(failed("tell the mapping"))
+        })
+    }
+
+    /// Status line of an attached mapping.
+    ///
+    /// # Errors
+    /// If there is no such mapping, or its line is not of the documented form.
+    pub fn status(&self, uuid: &str) -> DmResult<StatusLine> {
+        self.with(uuid, |id| {
+            let options = DmOptions::default().set_flags(DmFlags::DM_NOFLUSH);
+            let (_, lines) = self
+                .dm
+                .table_status(id, options)
+                .map_err(failed("read the status"))?;
+            let line = lines.iter().find(|(_, _, target, _)| target == TARGET);
+            let (.., text) = line.ok_or_else(|| other("read the status", "not attached"))?;
+            text.parse().map_err(|e| other("understand the status", e))
+        })
+    }
+}
+
+/// Loads the table; a module that does not know a limit of dirty data gets the table without that, and with all else:
+/// what is old on the SSD must not be served.
+fn load_known(table: &Tandem, load: impl Fn(&Tandem) -> DmResult<()>) -> DmResult<()> {
+    match load(table) {
+        Err(e) if e.errno == Some(Errno::INVAL) && !table.dirty_limit.is_default() => {
+            load(&Tandem {
+                dirty_limit: DirtyLimit::default(),
+                ..table.clone()
+            })
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The kernels that may start next, and whether they can run a cache.
+//!
+//! Versions are not compared: the kernels that count are the running one and those whose images are not older than its
+//! image. An old kernel that is kept beside them may lack the module for ever, and says nothing about the next start.
+
+use crate::machine::module;
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// Releases of the kernels below `root` that may start next and have no module that they accept. `running`: release of
+/// the running kernel. `signed`: the machine refuses modules without a signature.
+pub fn without_module(root: &Path, running: &str, signed: bool) -> Vec<String> {
+    let boot = root.join("boot");
+    let built = |release: &str| -> Option<SystemTime> {
+        let image = fs::metadata(boot.join(format!("vmlinuz-{release}"))).ok()?;
+        image.modified().ok()
+    };
+    let oldest = built(running);
+    let entries = fs::read_dir(&boot).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut lacking: Vec<_> = names
+        .filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned()))
+        .filter(|release| built(release) >= oldest)
+        // An image without modules is no kernel of this system.
+        .filter(|release| root.join("lib/modules").join(release).is_dir())
+        .filter(|release| !module::is_usable(root, release, signed))
+        .collect();
+    lacking.sort();
+    lacking
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            fs::create_dir(root.path().join("boot")).unwrap();
+            Self(root)
+        }
+
+        /// Installs a kernel that was built in this hour.
+        fn kernel(&self, release: &str, hour: u64, module: Option<&[u8]>) {
+            let image = self.0.path().join(format!("boot/vmlinuz-{release}"));
+            let file = fs::File::create(image).unwrap();
+            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(hour * 3600);
+            file.set_modified(at).unwrap();
+            let dkms = self
+                .0
+                .path()
+                .join(format!("lib/modules/{release}/updates/dkms"));
+            fs::create_dir_all(&dkms).unwrap();
+            if let Some(module) = module {
+                fs::write(dkms.join("dm-tandem.ko"), module).unwrap();
+            }
+        }
+
+        fn lacking(&self, running: &str, signed: bool) -> Vec<String> {
+            without_module(self.0.path(), running, signed)
+        }
+    }
+
+    #[test]
+    fn a_new_kernel_needs_the_module_and_an_old_one_does_not() {
+        let machine = Machine::new();
+        machine.kernel("6.1.9", 1, None);
+        machine.kernel("6.1.10", 2, Some(b"x"));
+        assert!(machine.lacking("6.1.10", false).is_empty());
+        machine.kernel("6.12", 3, None);
+        assert_eq!(machine.lacking("6.1.10", false), ["6.12"]);
+        // The image of a kernel whose modules are gone.
+        fs::write(machine.0.path().join("boot/vmlinuz-7.0"), "").unwrap();
+        assert_eq!(machine.lacking("6.1.10", false), ["6.12"]);
+        machine.kernel("6.12", 3, Some(b"x"));
+        assert!(machine.lacking("6.1.10", false).is_empty());
+    }
+
+    #[test]
+    fn where_signatures_are_asked_for_the_module_must_have_one() {
+        let machine = Machine::new();
+        machine.kernel("6.1", 1, Some(b"x~Module signature appended~\n"));
+        machine.kernel("6.2", 2, Some(b"x"));
+        assert!(machine.lacking("6.1", false).is_empty());
+        assert_eq!(machine.lacking("6.1", true), ["6.2"]);
+    }
+
+    #[test]
+    fn without_the_image_of_the_running_kernel_all_kernels_count() {
+        let machine = Machine::new();
+        machine.kernel("6.1", 1, None);
+        assert_eq!(machine.lacking("built-by-hand", false), ["6.1"]);
+    }
+}

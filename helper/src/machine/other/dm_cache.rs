@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! dm-cache of the kernel, also as LVM sets it up.
+
+use super::system::{Find, SetUp, System, Target, Told, devices_at};
+use tandem_api::{OtherKind, OtherMode, OtherState, SECTOR_BYTES};
+
+pub(super) const SYSTEM: System = System {
+    find: Find::Mappings(Target {
+        name: "cache",
+        kind: |set_up| match set_up {
+            SetUp::Lvm => OtherKind::LvmCache,
+            SetUp::InMemory | SetUp::Other => OtherKind::DmCache,
+        },
+        // Metadata, cache, origin.
+        devices: |words| devices_at(words, 2, &[1, 0]),
+        told,
+    }),
+    may_hang: &[],
+};
+
+/// `used/total`
+fn fraction(word: &str) -> Option<(u64, u64)> {
+    let (used, total) = word.split_once('/')?;
+    Some((used.parse().ok()?, total.parse().ok()?))
+}
+
+/// The words after a count of words, which are taken off.
+fn counted<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
+    let count: usize = words.next()?.parse().ok()?;
+    let taken: Vec<_> = words.take(count.min(MOST_WORDS)).collect();
+    (taken.len() == count).then_some(taken)
+}
+
+/// More words than any kernel prints in one list.
+const MOST_WORDS: usize = 256;
+
+fn told(_table: &str, status: &str) -> Option<Told> {
+    if matches!(status.trim(), "Fail" | "Error") {
+        return Some(Told::of(OtherState::Failed, OtherMode::Unknown));
+    }
+    let mut words = status.split_ascii_whitespace();
+    let mut next = || words.next();
+    let (_metadata_block, _metadata) = (next()?, fraction(next()?)?);
+    let block: u64 = next()?.parse().ok()?;
+    let (used, total) = fraction(next()?)?;
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let (hits, misses) = (number()?, number()?);
+    let _writes = (number()?, number()?);
+    let _moved = (number()?, number()?);
+    let dirty = number()?;
+    let features = counted(&mut words)?;
+    let _core = counted(&mut words)?;
+    let policy = words.next()?;
+    let _policy = counted(&mut words)?;
+    let state = match words.next()? {
+        "rw" if policy == "cleaner" => OtherState::Cleaning,
+        "rw" => OtherState::Working,
+        _ => OtherState::Failed,
+    };
+    let mode = features.iter().find_map(|word| match *word {
+        "writethrough" => Some(OtherMode::Writethrough),
+        "writeback" => Some(OtherMode::Writeback),
+        "passthrough" => Some(OtherMode::Off),
+        _ => None,
+    });
+    let bytes = |blocks: u64| blocks.saturating_mul(block).saturating_mul(SECTOR_BYTES);
+    Some(Told {
+        cache_bytes: bytes(total),
+        used_bytes: bytes(used),
+        unwritten_bytes: Some(bytes(dirty)),
+        reads: (hits, misses),
+        ..Told::of(state, mode.unwrap_or(OtherMode::Unknown))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CACHE: &str = "8 58/8192 128 265/16384 8943 316 8192 0 0 0 5 1 writethrough 2 migration_threshold 2048 smq 0 rw -";
+
+    #[test]
+    fn lines_of_kernels_6_1_and_7_3_are_understood() {
+        let told = told("253:1 253:0 8:16 128 1 writethrough smq 0", CACHE).unwrap();
+        assert_eq!(told.state, OtherState::Working);
+        assert_eq!(told.mode, OtherMode::Writethrough);
+        assert_eq!(
+            (told.used_bytes, told.cache_bytes),
+            (265 << 16, 16384 << 16)
+        );
+        assert_eq!(
+            (told.unwritten_bytes, told.reads),
+            (Some(5 << 16), (8943, 316))
+        );
+    }
+
+    #[test]
+    fn a_cache_volume_has_ten_words_of_policy_and_a_flush_shows_as_cleaner() {
+        let mq = "8 58/8192 128 265/16384 1 2 3 4 5 6 668 2 metadata2 writethrough 2 migration_threshold 2048 mq 10 \
+            random_threshold 0 sequential_threshold 0 discard_promote_adjustment 0 read_promote_adjustment 0 \
+            write_promote_adjustment 0 rw -";
+        let told = |line: &str| super::told("", line).unwrap();
+        assert_eq!(told(mq).state, OtherState::Working);
+        let cleaner = CACHE.replace("smq", "cleaner");
+        assert_eq!(told(&cleaner).state, OtherState::Cleaning);
+        assert_eq!(
+            told(&CACHE.replace(" rw ", " ro ")).state,
+            OtherState::Failed
+        );
+        assert_eq!(told("Fail").state, OtherState::Failed);
+    }
+
+    #[test]
+    fn a_line_that_is_cut_anywhere_says_nothing_and_ends_nothing() {
+        for end in 0..CACHE.len() - 3 {
+            let cut = told("", &CACHE[..end]);
+            assert!(cut.is_none(), "{}: {cut:?}", &CACHE[..end]);
+        }
+        for strange in [
+            "8 1/2 128 3/4 1 1 1 1 1 1 1 18446744073709551615 x",
+            "-1",
+            "a b c",
+            "",
+        ] {
+            assert_eq!(told("", strange), None);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Plain values: what devices are, what is to be done with them, and what is on record. Nothing here touches the computer.
+
+pub mod action;
+pub mod facts;
+pub mod live;
+pub mod other_format;
+pub mod record;

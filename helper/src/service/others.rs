@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Caches of other systems, on the bus.
+
+use super::Service;
+use crate::machine::other::may_hang;
+use std::sync::Arc;
+use std::time::Duration;
+use tandem_api::OtherCache;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+/// Time between two looks at their figures. bcache counts anew every 13 s or so.
+const PERIOD: Duration = Duration::from_secs(14);
+/// Longest wait for an answer: see [`may_hang`].
+const LIMIT: Duration = Duration::from_secs(5);
+
+impl Service {
+    /// `Manager.OtherCaches`.
+    pub(crate) fn other_caches(&self) -> Vec<OtherCache> {
+        self.inner().others.clone()
+    }
+
+    /// Looks at them after each refresh, and at their figures, which change without an event. A look that hangs cannot be
+    /// stopped, so no second one is begun beside it, and nothing else waits for it.
+    pub(super) async fn follow_others(self: Arc<Self>) {
+        let mut hanging: Option<JoinHandle<Vec<OtherCache>>> = None;
+        loop {
+            let there = hanging.is_some() || !self.other_caches().is_empty();
+            tokio::select! {
+                () = self.others_again.notified() => {}
+                () = sleep(PERIOD), if there => {}
+            }
+            let begin = || {
+                let (host, facts) = (self.host.clone(), self.inner().devices.clone());
+                tokio::spawn(async move { host.other_caches(facts).await })
+            };
+            let was_hanging = hanging.is_some();
+            let mut look = hanging.take().unwrap_or_else(begin);
+            match timeout(LIMIT, &mut look).await {
+                Ok(Ok(now)) => {
+                    self.show_others(now).await;
+                    if was_hanging {
+                        // What has happened meanwhile is not in it.
+                        self.others_again.notify_one();
+                    }
+                }
+                Ok(Err(e)) => tracing::error!("cannot look at the caches of other systems: {e}"),
+                Err(_) => {
+                    self.show_others(in_doubt(self.other_caches())).await;
+                    hanging = Some(look);
+                }
+            }
+            self.others_looked.notify_one();
+        }
+    }
+
+    /// Waits for the first look, so that no client gets an answer from before it.
+    pub(super) async fn others_known(&self) {
+        // A look that hangs is over after the same time.
+        let _ = timeout(LIMIT, self.others_looked.notified()).await;
+    }
+
+    async fn show_others(&self, now: Vec<OtherCache>) {
+        let before = std::mem::replace(&mut self.inner().others, now.clone());
+        if before == now {
+            return;
+        }
+        self.tell("the caches of other systems", async |manager, emitter| {
+            manager.other_caches_changed(emitter).await
+        })
+        .await;
+    }
+}
+
+/// What was known of caches, now that a system does not answer.
+fn in_doubt(mut caches: Vec<OtherCache>) -> Vec<OtherCache> {
+    for cache in caches.iter_mut().filter(|cache| may_hang(cache.kind)) {
+        cache.unwritten_known = false;
+        cache.unwritten_bytes = 0;
+    }
+    caches
+}

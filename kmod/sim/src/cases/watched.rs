@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Watched places: what each use of a file system changes (promise 21).
+
+use super::{WRITE, ask, world};
+use crate::disk::Luck;
+use crate::engine::{Core, Mode};
+use crate::queue::{Io, Side};
+use crate::workload::Verb;
+use crate::world::{Cut, Fault, World, ensure};
+
+/// Rounds of the case. At a cut the disk may have carried out what is under way there, so one round does not do.
+const ROUNDS: u32 = 8;
+
+/// Goes on until a write is under way to the disk; returns its place in the queue.
+fn write_to_disk(world: &mut World) -> Result<usize, Fault> {
+    let to_disk = |io: &Io| io.side == Side::Origin && io.kind.changes();
+    while !world.queue.is_empty() {
+        if let Some(at) = world.queue.iter().position(to_disk) {
+            return Ok(at);
+        }
+        super::complete_all(world)?;
+    }
+    Err(Fault::Other("a write did not reach the disk".to_owned()))
+}
+
+/// The disk refuses a write of the place, and keeps what it had. After a flush the place is written again, and the machine
+/// dies. What the disk has then is checked against the note at the start.
+pub(super) fn failed_write(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteAround, 1)?;
+    for round in 0..ROUNDS {
+        ask(&mut world, WRITE, 0, 8)?;
+        ask(&mut world, Verb::Flush, 0, 0)?;
+        world.finish()?;
+        world.watch_place(0);
+        world.finish()?;
+        ask(&mut world, WRITE, 0, 8)?;
+        let at = write_to_disk(&mut world)?;
+        world.fail(at, 0)?;
+        world.finish()?;
+        ensure!(
+            world.failed_requests() == u64::from(round) + 1,
+            "the disk refused a write, but the write did not fail"
+        );
+        ask(&mut world, Verb::Flush, 0, 0)?;
+        world.finish()?;
+        ask(&mut world, WRITE, 0, 8)?;
+        write_to_disk(&mut world)?;
+        world.cut(Cut::Machine)?;
+        world.finish()?;
+    }
+    world.settle()
+}
+
+/// The disk carries out a cleaning of the place, says that the cleaning failed, and loses it at a power cut.
+pub(super) fn failed_cleaning(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteBack, 1)?;
+    super::read(&mut world, 0, 32)?;
+    ask(&mut world, WRITE, 0, 8)?;
+    ask(&mut world, Verb::Flush, 0, 0)?;
+    world.finish()?;
+    world.clean(true)?;
+    world.run_tasks()?;
+    let at = write_to_disk(&mut world)?;
+    world.fail(at, 8)?;
+    world.finish()?;
+    world.watch_place(0);
+    world.finish()?;
+    world.cut(Cut::Power(Luck::Lose, Luck::Keep))?;
+    world.finish()?;
+    world.settle()
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Caches that other systems have made, by their own tools: each is seen with its disk and its SSD, and none of its devices
+//! is offered.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::kept::BOOT;
+use tandem_guest::disks::{self, Scratch};
+use tandem_guest::guest::{LONG, SHORT};
+use tandem_guest::stage;
+use tandem_guest::vm::{Parts, Vm};
+use tandem_harness::layer::Run;
+
+/// Size of each disk in MiB.
+const MIB: u64 = 256;
+/// Serial numbers: a disk and an SSD for each set-up of [`KINDS`], in their order, and two that are free.
+const SERIALS: [[&str; 2]; 5] = [
+    ["LVMDISK1", "LVMSSD01"],
+    ["WCDISK01", "WCSSD001"],
+    ["DMDISK01", "DMSSD001"],
+    ["BCDISK01", "BCSSD001"],
+    ["FREEDISK", "FREESSD1"],
+];
+/// Kind, name and mode of each as `tandemctl` tells them.
+const KINDS: [[&str; 3]; 4] = [
+    ["lvm-cache", "films/my-movies", "writethrough"],
+    ["lvm-writecache", "mail/box", "writeback"],
+    ["dm-cache", "slow", "writeback"],
+    ["bcache", "bcache0", "writeback"],
+];
+/// Sets all of them up, each with a file system that is mounted below /srv and holds a file. `DISK0` and `SSD0` are the
+/// devices of the first.
+const MAKE: &str = r#"set -e
+vgcreate -q films /dev/DISK0 /dev/SSD0
+lvcreate -q -y -n my-movies -l 100%PVS films /dev/DISK0
+lvcreate -q -y -n fast -L 64M films /dev/SSD0
+lvconvert -q -y --type cache --cachevol fast --cachemode writethrough films/my-movies
+vgcreate -q mail /dev/DISK1 /dev/SSD1
+lvcreate -q -y -n box -l 100%PVS mail /dev/DISK1
+lvcreate -q -y -an -n fast -L 64M mail /dev/SSD1
+lvconvert -q -y --type writecache --cachevol fast mail/box
+dmsetup create slow-meta --table "0 16384 linear /dev/SSD2 0"
+dmsetup create slow-data --table "0 131072 linear /dev/SSD2 16384"
+dd if=/dev/zero of=/dev/mapper/slow-meta bs=4k count=1 status=none
+sectors=$(blockdev --getsz /dev/DISK2)
+dmsetup create slow --table "0 $sectors cache /dev/mapper/slow-meta /dev/mapper/slow-data /dev/DISK2 128 1 writeback smq 0"
+modprobe bcache
+make-bcache --bucket 64k --writeback -C /dev/SSD3 -B /dev/DISK3
+for device in SSD3 DISK3; do echo /dev/$device >/sys/fs/bcache/register_quiet || true; done
+until [ -b /dev/bcache0 ] && [ -e /sys/block/bcache0/bcache/cache ]; do sleep 0.1; done
+echo 0 >/sys/block/bcache0/bcache/writeback_running
+udevadm settle
+for pair in films/my-movies:0 mail/box:1 mapper/slow:2 bcache0:3; do
+	mke2fs -q -t ext4 /dev/${pair%:*}
+	mkdir -p /srv/${pair#*:}
+	mount /dev/${pair%:*} /srv/${pair#*:}
+	dd if=/dev/urandom of=/srv/${pair#*:}/file bs=64k count=64 conv=fsync status=none
+done
+udevadm settle"#;
+/// Script that prints what the service says of these caches, as soon as it tells of all of them.
+const TOLD: &str = r#"for _ in $(seq 150); do
+	told=$(tandemctl --json list)
+	[ "$(echo "$told" | grep -o '"kind":"' | wc -l)" = 4 ] && break
+	sleep 0.2
+done
+echo "$told""#;
+
+/// Runs the layer.
+pub fn run(run: &mut Run) -> Result<()> {
+    let parts = Parts::get(run.cx)?;
+    let stage = stage::build(run.cx, &parts)?;
+    let scratch = Scratch::new()?;
+    let dir = scratch.path().join("machine");
+    fs::create_dir(&dir)?;
+    parts.copy_root(&dir)?;
+    let mut vm = Vm::power_on(run.cx, &parts, &dir)?;
+    vm.up(BOOT)?;
+    stage::install(&mut vm, &stage)?;
+    let mut script = MAKE.to_owned();
+    let mut names = Vec::new();
+    for (at, serials) in SERIALS.into_iter().enumerate() {
+        // The SSD has the first name: nothing may depend on that.
+        let [of_disk, of_ssd] = serials;
+        for (word, serial) in [("SSD", of_ssd), ("DISK", of_disk)] {
+            let number = names.len() as u64;
+            let wwn = 0x5000_c500_0000_0200 + number;
+            let disk = disks::empty(scratch.path(), serial, wwn, MIB, word == "SSD")?;
+            vm.plug(&disk)?;
+            let name = vm.device(serial)?;
+            script = script.replace(&format!("{word}{at}"), &name);
+            names.push(name);
+        }
+    }
+    run.note(&vm.agent.sh(&script, LONG)?);
+    let told = vm.agent.sh(TOLD, LONG)?;
+    run.note(&told);
+    run.check("each is seen with its disk and its SSD", seen(&told));
+    let refused = refused(&mut vm, run, &names);
+    run.check("none of its devices is offered", refused);
+    Ok(())
+}
+
+fn seen(told: &str) -> Result<()> {
+    let told: Value = serde_json::from_str(told)?;
+    let others = told["others"].as_array().context("there is a list")?;
+    for (at, ([kind, name, mode], [disk, ssd])) in KINDS.into_iter().zip(SERIALS).enumerate() {
+        let cache = others.iter().find(|cache| cache["kind"] == kind);
+        let cache = cache.with_context(|| format!("no {kind}"))?;
+        let serial = |side: &str| {
+            cache[side][0]["serial"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        ensure!(
+            cache["name"] == name,
+            "{kind}: the name is {}",
+            cache["name"]
+        );
+        ensure!(
+            cache["mode"] == mode,
+            "{kind}: the mode is {}",
+            cache["mode"]
+        );
+        ensure!(cache["state"] == "working", "{kind}: {}", cache["state"]);
+        ensure!(
+            serial("disks") == disk,
+            "{kind}: the disk is {}",
+            serial("disks")
+        );
+        ensure!(
+            serial("ssds") == ssd,
+            "{kind}: the SSD is {}",
+            serial("ssds")
+        );
+        let place = format!("/srv/{at}");
+        ensure!(
+            cache["mount_points"][0] == place,
+            "{kind}: {}",
+            cache["mount_points"]
+        );
+        ensure!(
+            cache["unwritten_known"] == true,
+            "{kind} does not tell what the disk lacks"
+        );
+        ensure!(
+            cache["cache_bytes"].as_u64() > Some(1 << 20),
+            "{kind}: {}",
+            cache["cache_bytes"]
+        );
+    }
+    // What was saved a moment ago is on the SSD only where write-back waits.
+    for kind in ["lvm-writecache", "bcache"] {
+        let cache = others.iter().find(|cache| cache["kind"] == kind);
+        let unwritten = cache.and_then(|cache| cache["unwritten_bytes"].as_u64());
+        ensure!(
+            unwritten > Some(1 << 20),
+            "{kind}: {unwritten:?} bytes are unwritten"
+        );
+    }
+    Ok(())
+}
+
+/// Each device, as a disk and as an SSD that may be erased, beside another that is free. Both free ones are accepted.
+fn refused(vm: &mut Vm, run: &Run, names: &[String]) -> Result<()> {
+    let [used @ .., free_ssd, free_disk] = names else {
+        bail!("no disk is free");
+    };
+    let plan = |disk: &str, ssd: &str| format!("tandemctl plan --erase-ssd {disk} {ssd}");
+    let mut asked = vec![(plan(free_disk, free_ssd), 0)];
+    for name in used {
+        asked.push((plan(name, free_ssd), 3));
+        asked.push((plan(free_disk, name), 3));
+    }
+    for (line, code) in asked {
+        let ended = vm.agent.run(&line, SHORT, |_| ())?;
+        run.note(&format!("{line}: {}\n{}", ended.code, ended.text));
+        ensure!(ended.code == code, "{line}: {}", ended.text);
+    }
+    // What a set-up by dmsetup leaves on its SSD when the machine was switched off.
+    let left = format!(
+        "printf '\\041\\223\\110\\043' | dd of=/dev/{free_ssd} conv=notrunc status=none; udevadm settle; \
+         tandemctl plan {free_disk} {free_ssd} 2>&1; test $? -eq 3 && tandemctl plan --erase-ssd {free_disk} {free_ssd}"
+    );
+    let told = vm.agent.sh(&left, SHORT)?;
+    run.note(&told);
+    ensure!(
+        told.matches("dm-writecache").count() >= 2,
+        "the content is not named: {told}"
+    );
+    let sums = "for n in 0 1 2 3; do test -s /srv/$n/file || exit 1; done; dmsetup table --target tandem | grep . && exit 1; true";
+    vm.agent.sh(sums, SHORT).map(drop)
+}

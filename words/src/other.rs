@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Caches that other systems have made, in words.
+
+use gettextrs::gettext;
+use tandem_api::{DeviceText, Mode, OtherCache, OtherKind, OtherMode, OtherState};
+
+use crate::{SEPARATOR, bytes, device_facts, fill, mode_name, percent, plain_name};
+
+/// The disk, and what is known of its cache.
+#[must_use]
+pub fn other_words(cache: &OtherCache) -> [String; 2] {
+    let mut first = vec![kind_words(cache), mode_words(cache.mode)];
+    if let Some(place) = cache.mount_points.first() {
+        first.push(fill(&gettext("mounted at {place}"), &[("place", place)]));
+    }
+    first.retain(|words| !words.is_empty());
+    let ssds: Vec<_> = cache.ssds.iter().map(titled).collect();
+    let mut lines = vec![first.join(SEPARATOR)];
+    if !ssds.is_empty() {
+        let on = gettext("On {ssd}");
+        lines.push(fill(&on, &[("ssd", &ssds.join(", "))]));
+    }
+    lines.extend(amounts(cache));
+    lines.extend(state_words(cache.state));
+    lines.push(safety_words(cache));
+    let disks: Vec<_> = cache.disks.iter().map(titled).collect();
+    let title = match disks.is_empty() {
+        true => cache.name.clone(),
+        false => disks.join(", "),
+    };
+    [title, lines.join("\n")]
+}
+
+fn titled(device: &DeviceText) -> String {
+    [plain_name(device), device_facts(device)].join(SEPARATOR)
+}
+
+fn kind_words(cache: &OtherCache) -> String {
+    let kind = match cache.kind {
+        OtherKind::Bcache => "bcache".to_owned(),
+        OtherKind::LvmCache => gettext("LVM cache"),
+        OtherKind::LvmWritecache => gettext("LVM write cache"),
+        OtherKind::DmCache => "dm-cache".to_owned(),
+        OtherKind::DmWritecache => "dm-writecache".to_owned(),
+        OtherKind::DmWriteboost => "dm-writeboost".to_owned(),
+        OtherKind::RapidDisk => "RapidDisk".to_owned(),
+    };
+    format!("{kind} “{}”", cache.name)
+}
+
+fn mode_words(mode: OtherMode) -> String {
+    match mode {
+        OtherMode::Writethrough => mode_name(Mode::Writethrough),
+        OtherMode::Writearound => mode_name(Mode::Writearound),
+        OtherMode::Writeback => mode_name(Mode::Writeback),
+        OtherMode::Off => gettext("Not used"),
+        OtherMode::Unknown => String::new(),
+    }
+}
+
+/// How full the cache is, and how often it helps.
+fn amounts(cache: &OtherCache) -> Option<String> {
+    let mut words = Vec::new();
+    if cache.cache_bytes > 0 {
+        words.push(fill(
+            &gettext("{used} of {size} used"),
+            &[
+                ("used", &bytes(cache.used_bytes)),
+                ("size", &bytes(cache.cache_bytes)),
+            ],
+        ));
+    }
+    let all = cache.read_hits.saturating_add(cache.read_misses);
+    if all > 0 {
+        let share = percent(cache.read_hits as f64 / all as f64);
+        // Translators: the other system counts only roughly
+        let about = gettext("about {share} from the SSD");
+        words.push(fill(&about, &[("share", &share)]));
+    }
+    (!words.is_empty()).then(|| words.join(SEPARATOR))
+}
+
+fn state_words(state: OtherState) -> Option<String> {
+    match state {
+        OtherState::Working => None,
+        OtherState::Cleaning => Some(gettext("Writing everything to the hard disk")),
+        OtherState::Stopping => Some(gettext(
+            "Was stopped while it was in use. What is on the SSD stays there.",
+        )),
+        OtherState::WithoutSsd => Some(gettext("Works without its SSD")),
+        OtherState::Failed => Some(gettext("Has failed; its own tools tell more")),
+    }
+}
+
+/// The sentence on the data that the hard disk lacks.
+fn safety_words(cache: &OtherCache) -> String {
+    match (cache.may_be_unwritten(), cache.unwritten_known) {
+        (true, _) if cache.kind == OtherKind::RapidDisk => {
+            gettext("Data may be in memory only. It is lost when the computer is switched off.")
+        }
+        (false, _) => gettext("Everything is on the hard disk."),
+        (true, true) => fill(
+            &gettext("{amount} not yet on the hard disk. Do not use the disk without the SSD."),
+            &[("amount", &bytes(cache.unwritten_bytes))],
+        ),
+        (true, false) => gettext(
+            "Data may be on the SSD that is not on the hard disk. Do not use the disk without the SSD.",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::device;
+
+    fn cache() -> OtherCache {
+        OtherCache {
+            kind: OtherKind::Bcache,
+            name: "bcache0".into(),
+            mapped: DeviceText::none().object,
+            mount_points: vec!["/srv".into()],
+            disks: vec![device("WDC")],
+            ssds: vec![device("Flash")],
+            state: OtherState::Working,
+            mode: OtherMode::Writeback,
+            cache_bytes: 100_000_000_000,
+            used_bytes: 4_000_000_000,
+            unwritten_bytes: 2_000_000_000,
+            unwritten_known: true,
+            read_hits: 3,
+            read_misses: 1,
+        }
+    }
+
+    #[test]
+    fn a_cache_says_where_it_is_and_what_the_disk_lacks() {
+        let [title, words] = other_words(&cache());
+        assert!(title.starts_with("WDC") && title.contains("S1"), "{title}");
+        for part in [
+            "bcache0",
+            "/srv",
+            "On Flash",
+            "about 75%",
+            "Do not use the disk without",
+        ] {
+            assert!(words.contains(part), "{part}: {words}");
+        }
+        let complete = OtherCache {
+            unwritten_bytes: 0,
+            ..cache()
+        };
+        assert!(other_words(&complete)[1].ends_with("Everything is on the hard disk."));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_said_to_be_safe() {
+        let mut unknown = OtherCache {
+            unwritten_known: false,
+            unwritten_bytes: 0,
+            cache_bytes: 0,
+            read_hits: 0,
+            read_misses: 0,
+            ssds: vec![],
+            disks: vec![],
+            state: OtherState::Failed,
+            ..cache()
+        };
+        for (mode, safe) in [
+            (OtherMode::Writeback, false),
+            (OtherMode::Unknown, false),
+            (OtherMode::Off, false),
+            (OtherMode::Writethrough, true),
+            (OtherMode::Writearound, true),
+        ] {
+            unknown.kind = OtherKind::DmCache;
+            unknown.state = OtherState::Working;
+            unknown.mode = mode;
+            let [title, words] = other_words(&unknown);
+            assert_eq!(title, "bcache0");
+            assert_eq!(
+                words.contains("Everything is on the hard disk"),
+                safe,
+                "{words}"
+            );
+            // A failed cache tells nothing, and bcache keeps data of an earlier mode.
+            unknown.state = OtherState::Failed;
+            assert!(other_words(&unknown)[1].contains("Do not use"));
+            (unknown.kind, unknown.state) = (OtherKind::Bcache, OtherState::Stopping);
+            assert!(other_words(&unknown)[1].contains("Do not use"));
+            unknown.kind = OtherKind::RapidDisk;
+        }
+    }
+}
