@@ -168,7 +168,10 @@ async fn how_much_may_wait_is_chosen(
         (limit().rest == 60).then_some(())
     })
     .await;
-    assert_eq!((rest.selected(), limit().seconds), (2, 30));
+    assert_eq!(
+        (rest.selected(), limit().seconds),
+        (2, DirtyLimit::SECONDS)
+    );
     hand::wait(window, "row that can be used", || {
         rest.is_sensitive().then_some(())
     })
@@ -179,14 +182,18 @@ async fn how_much_may_wait_is_chosen(
         row.is_sensitive().then_some(())
     })
     .await;
-    assert_eq!((row.selected(), limit()), (1, DirtyLimit::default()));
+    assert_eq!((row.selected(), limit()), (3, DirtyLimit::default()));
     levers.set_authorized(false).await.unwrap();
-    row.set_selected(3);
+    row.set_selected(4);
     let refusal: adw::MessageDialog = hand::window(application).await;
     hand::press(&refusal, "Close").await;
-    hand::wait(window, "old limit", || (row.selected() == 1).then_some(())).await;
+    hand::wait(window, "old limit", || (row.selected() == 3).then_some(())).await;
     levers.set_authorized(true).await.unwrap();
-    for (place, seconds, bytes) in [(3, 30, 100_000_000), (0, 5, 0), (1, 30, 0)] {
+    for (place, seconds, bytes) in [
+        (4, DirtyLimit::SECONDS, 100_000_000),
+        (0, 5, 0),
+        (3, DirtyLimit::SECONDS, 0),
+    ] {
         // The page takes one command at a time.
         hand::wait(window, "row that can be used", || {
             row.is_sensitive().then_some(())
