@@ -422,6 +422,12 @@ bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
 		   u64 dirty, struct td_list *woken);
 
 /*
+ * The SSD did not take the memory of a hit, which says nothing of its data. Returns as
+ * td_hit_failed() does. Lock held, any context.
+ */
+bool td_hit_refused(struct td_engine *e, u64 sector, u32 count, u32 slot, u64 dirty);
+
+/*
  * Forget all clean copies in group @group, and cancel the fills and writes that store
  * there. Reads in flight still end well. Lock held, any context.
  */

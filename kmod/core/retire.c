@@ -111,16 +111,35 @@ static void retire_slot(struct td_engine *e, struct td_bucket *b, u32 slot,
  * If @dirty is 0, quarters that are dirty now became dirty after the pin. The disk
  * has their data as it was when the read began, or newer, so the disk may answer.
  */
-bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
-		   u64 dirty, struct td_list *woken)
+static bool disk_may_answer(const struct td_engine *e, u64 sector, u32 count, u32 slot,
+			    u64 dirty)
 {
 	u64 end = sector + count;
 	u64 first = td_frame_of(sector), last = td_frame_of(end - 1);
-	unsigned int dirty_now = 0;
 
-	for (u64 f = first; f <= last; f++)
-		dirty_now |= td_word_dirty(td_word_load(&e->words[slot + (f - first)])) &
-			     td_quarters_touched(f, sector, end);
+	for (u64 f = first; dirty && f <= last; f++)
+		if (td_word_dirty(td_word_load(&e->words[slot + (f - first)])) &
+		    td_quarters_touched(f, sector, end))
+			return false;
+	return true;
+}
+
+bool td_hit_refused(struct td_engine *e, u64 sector, u32 count, u32 slot, u64 dirty)
+{
+	env_count(e->counters, TD_C_READ_HIT, -(u64)count);
+	env_count(e->counters, TD_C_READ_BYPASSED_UNALIGNED, count);
+	if (!disk_may_answer(e, sector, count, slot, dirty))
+		return false;
+	td_disk_read_begins(e);
+	return true;
+}
+
+bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
+		   u64 dirty, struct td_list *woken)
+{
+	u64 first = td_frame_of(sector), last = td_frame_of(sector + count - 1);
+	bool again = disk_may_answer(e, sector, count, slot, dirty);
+
 	env_count(e->counters, TD_C_SSD_ERRORS, 1);
 	env_count(e->counters, TD_C_READ_HIT, -(u64)count);
 	env_count(e->counters, TD_C_READ_BYPASSED_FAILED, count);
@@ -130,12 +149,11 @@ bool td_hit_failed(struct td_engine *e, u64 sector, u32 count, u32 slot,
 		td_ledger_pend(&e->ledger, slot);
 		if (first != last)
 			add_suspect(e, slot, (u32)(last - first) + 1);
-		else if (!dirty_now)
+		else if (disk_may_answer(e, sector, count, slot, ~0ull))
 			retire_slot(e, &e->buckets[td_bucket_of(e, sector)], slot,
 				    woken);
 	}
-	if (dirty && dirty_now)
-		return false;
-	td_disk_read_begins(e);
-	return true;
+	if (again)
+		td_disk_read_begins(e);
+	return again;
 }

@@ -92,7 +92,7 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 	io->disk_read = false;
 	tandem_note_user(t, bio);
 	/* Nothing is dirty here: start_cache() and change_mode() make sure of that. */
-	if (unlikely(t->coarse_ssd && !tandem_segments_fit(t, bio))) {
+	if (unlikely(t->coarse_ssd && !tandem_segments_fit(t, bio, &bio->bi_iter))) {
 		td_pass(&t->engine, TD_READ, bio_sectors(bio),
 			TD_C_READ_BYPASSED_UNALIGNED);
 		return tandem_pass(t, bio, io);
@@ -126,19 +126,13 @@ bool tandem_map_in_place(struct tandem *t, struct bio *bio, struct tandem_io *io
 	return true;
 }
 
-/*
- * A write of dirty quarters goes to the SSD in place, with the user's own pages. Not
- * if the SSD computes checksums of pages (stable_ssd): the cached device has the
- * disk's limits (tandem_iterate_devices()), so the user may change a page during the
- * write, which such an SSD would fail, and the SSD would count as lost. Such an SSD
- * gets copies.
- */
+/* A write of dirty quarters goes to the SSD in place, with the user's own pages. */
 static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	unsigned long now = jiffies;
 	u32 slot;
 
-	if (bio->bi_opf & REQ_FUA || t->stable_ssd ||
+	if (bio->bi_opf & REQ_FUA || !tandem_fits_ssd(t, bio) ||
 	    !td_write_home(&t->engine, bio->bi_iter.bi_sector,
 			   bio_sectors(bio), &slot))
 		return tandem_map_write(t, bio, io, TD_WRITE);
@@ -235,19 +229,27 @@ static void unpin_slots(struct tandem *t, struct tandem_io *io)
 			slot_drained(t, io, &io->hit.word[i]);
 }
 
-/* One bad block costs its slot; core says whether it takes more than that. */
+/*
+ * One bad block costs its slot; core says whether it takes more than that. Memory that the
+ * SSD may refuse costs nothing: else such reads could make the SSD count as lost.
+ */
 static noinline int hit_failed(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
+	u64 sector = io->hit.iter.bi_sector;
+	u32 count = io->hit.iter.bi_size >> SECTOR_SHIFT;
+	u32 slot = (u32)(io->hit.word - t->engine.words);
 	struct td_list woken;
 	unsigned long flags;
 	bool again;
 
 	td_list_init(&woken);
 	flags = tandem_lock(t);
-	again = td_hit_failed(&t->engine, io->hit.iter.bi_sector,
-			      io->hit.iter.bi_size >> SECTOR_SHIFT,
-			      (u32)(io->hit.word - t->engine.words),
-			      io->hit.dirty, &woken);
+	if (tandem_segments_fit(t, bio, &io->hit.iter))
+		again = td_hit_failed(&t->engine, sector, count, slot,
+				      io->hit.dirty, &woken);
+	else
+		again = td_hit_refused(&t->engine, sector, count, slot,
+				       io->hit.dirty);
 	if (tandem_retired_changed(t))
 		queue_work(t->frozen_wq, &t->retired);
 	tandem_unlock(t, flags);

@@ -28,20 +28,37 @@ static inline u32 tandem_in_run(const struct tandem *t, const struct bio *bio)
 
 /*
  * An SSD with large blocks cannot split a bio inside one, and some SSDs refuse pieces
- * that are no whole sectors: each segment must be whole blocks. The disk may take
- * smaller ones, so the user need not know.
+ * that are no whole sectors: each segment of @bio in @from must be whole blocks. The disk
+ * may take smaller ones, so the user need not know.
  */
-static inline bool tandem_segments_fit(const struct tandem *t, struct bio *bio)
+static inline bool tandem_segments_fit(const struct tandem *t, const struct bio *bio,
+				       const struct bvec_iter *from)
 {
 	u32 mask = (t->engine.layout.block_mask << SECTOR_SHIFT) |
 		   (SECTOR_SIZE - 1);
 	struct bvec_iter iter;
 	struct bio_vec bv;
 
-	bio_for_each_bvec(bv, bio, iter)
+	bv = mp_bvec_iter_bvec(bio->bi_io_vec, *from);
+	/* Most bios are one segment. */
+	if (likely(bv.bv_len == from->bi_size))
+		return !(bv.bv_len & mask);
+	__bio_for_each_bvec(bv, bio, iter, *from)
 		if (bv.bv_len & mask)
 			return false;
 	return true;
+}
+
+/*
+ * Does the SSD take the pages of the write @bio as they are? Not if the SSD computes
+ * checksums of pages (stable_ssd): the cached device has the disk's limits
+ * (tandem_iterate_devices()), so the user may change a page during the write, which such an
+ * SSD would fail. Nor if a segment is no whole block. A failed write would make the SSD
+ * count as lost, so such an SSD, and such a write, gets copies.
+ */
+static inline bool tandem_fits_ssd(const struct tandem *t, const struct bio *bio)
+{
+	return !t->stable_ssd && tandem_segments_fit(t, bio, &bio->bi_iter);
 }
 
 /* @bio went to the SSD, which failed: as it was, for another device. @iter: on the disk. */

@@ -181,7 +181,7 @@ noinline int tandem_map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	u32 count = tandem_in_run(t, bio);
 	struct tandem_job *job = NULL;
 	struct td_list woken;
-	bool stream, copy;
+	bool stream, copy, fits;
 	int code;
 	u32 todo;
 
@@ -197,17 +197,13 @@ noinline int tandem_map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	stream = kind == TD_WRITE && !(bio->bi_opf & APART) &&
 		 td_write_streams(e, sector, count);
 	copy = kind == TD_WRITE && !stream && td_write_wants_copy(e, sector, count);
-	/*
-	 * SSDs that refuse a page that changes get copies. So do pieces that are no whole
-	 * sectors: the disk takes some that the SSD would refuse.
-	 */
-	if (copy && !t->stable_ssd && tandem_segments_fit(t, bio) &&
-	    td_write_may_lend(e, sector, count) && map_lent(t, bio, io, &code))
+	fits = copy && tandem_fits_ssd(t, bio);
+	if (fits && td_write_may_lend(e, sector, count) && map_lent(t, bio, io, &code))
 		return code;
 	if (copy)
 		job = tandem_job_new(t, bio, kind, sector, count);
 	/* In place, since a cleaning would fail at a bad block of the SSD. */
-	if (unlikely(copy && !job) && !(bio->bi_opf & REQ_FUA) && !t->stable_ssd &&
+	if (unlikely(copy && !job) && !(bio->bi_opf & REQ_FUA) && fits &&
 	    tandem_map_in_place(t, bio, io, &code))
 		return code;
 	td_list_init(&woken);

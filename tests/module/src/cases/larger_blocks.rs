@@ -9,7 +9,7 @@ use rustix::io::{preadv, pwritev};
 use super::Entry;
 use super::writeback::{config, write_quarters};
 use crate::disk::{Disk, Shape, counter};
-use crate::dm;
+use crate::dm::{self, Dm, Line};
 use crate::io::{self, MIB};
 use crate::rig::{Config, Rig, Under};
 
@@ -32,6 +32,11 @@ pub const CASES: &[Entry] = &[
     (
         "sizes: memory in pieces smaller than a block of the SSD",
         pieces,
+    ),
+    // promise 29: uml-plain/write-back: memory in pieces smaller than a sector
+    (
+        "write-back: memory in pieces smaller than a sector",
+        small_pieces,
     ),
 ];
 
@@ -170,5 +175,51 @@ fn pieces() -> Result<()> {
         "the SSD got pieces smaller than its blocks"
     );
     drop(file);
+    rig.equals(&model)
+}
+
+/// New kernels let a user give memory in pieces of four bytes. A disk may take these where the SSD does not: no such
+/// request may make the SSD count as lost, nor cost it a slot.
+fn small_pieces() -> Result<()> {
+    let (rig, mut model) = Rig::new(Config {
+        ssd_under: Some(Under::Linear),
+        ..config().keeping()
+    })?;
+    rig.test_ssd()?.message("fail misaligned")?;
+    let user = format!("{} user plain 3", rig.path()?.display());
+    let user = Line::new(rig.origin.sectors(), "testdisk", user);
+    let user = Dm::with(&format!("{}-user", rig.name), user)?;
+    let file = io::direct(&rig.path()?)?;
+    // Twice: to a block that is new to the SSD, and in its place there.
+    for _ in 0..2 {
+        user.message("pieces write 8")?;
+    }
+    model[4096..8192].fill(7);
+    let status = rig.status()?;
+    ensure!(status.dirty == 8, "not in write-back: {status:?}");
+    ensure!(
+        io::read(&file, 4096, 4096)?[..] == model[4096..8192],
+        "wrong data"
+    );
+    // The only copy is where these pieces cannot be read to; that costs the request alone.
+    ensure!(
+        user.message("pieces read 8").is_err(),
+        "the SSD takes small pieces"
+    );
+    ensure!(
+        io::read(&file, 4096, 4096)?[..] == model[4096..8192],
+        "wrong data"
+    );
+    // A clean copy is read from the disk.
+    rig.drain()?;
+    for _ in 0..16 {
+        user.message("pieces read 8")?;
+    }
+    let status = rig.quiet()?;
+    ensure!(
+        status.state == "active" && status.get("retired")? == 0 && status.get("ssd_errors")? == 0,
+        "the SSD is blamed: {status:?}"
+    );
+    drop((file, user));
     rig.equals(&model)
 }

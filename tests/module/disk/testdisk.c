@@ -18,12 +18,15 @@
  *					a request in flight may be torn.
  *	bad <sector>			reads of the sector fail until it is written
  *	stuck <sector>			writes that begin at the sector fail
- *	fail all|reads|writes|data|nothing
+ *	fail all|reads|writes|data|misaligned|nothing
  *					such requests fail from now on; a flush is a
  *					write; "data" lets flushes, discards and
- *					zero-outs pass; "nothing" also ends "stuck"
+ *					zero-outs pass; "misaligned": as counted; "nothing"
+ *					also ends "stuck"
  *	fail request <n>		the n-th request from now on fails, once
  *	medium changed			the device gets another diskseq
+ *	pieces read|write <sector>	such a request to <device>, see pieces.h; the bytes
+ *					are 7
  *
  * Status: the counters of struct testdisk by their names. "misaligned" counts requests
  * with memory that begins at no multiple of the alignment, or is no whole blocks.
@@ -40,6 +43,8 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
+
+#include "pieces.h"
 
 #define DM_MSG_PREFIX "testdisk"
 
@@ -64,7 +69,7 @@ struct testdisk {
 
 	unsigned long *bad;	/* sectors that cannot be read */
 	u64 stuck;		/* sector that cannot be written; U64_MAX: none */
-	bool fail_reads, fail_writes, fail_data;
+	bool fail_reads, fail_writes, fail_data, fail_misaligned;
 	u64 fail_in;		/* requests until one fails; 0: none does */
 
 	u64 writes, fast_reads, fast_writes, misaligned, failed;
@@ -178,29 +183,32 @@ static bool is_write(struct bio *bio)
 	return op_is_write(bio_op(bio)) && bio_sectors(bio);
 }
 
+static bool is_misaligned(const struct testdisk *d, struct bio *bio)
+{
+	struct bvec_iter iter;
+	struct bio_vec bv;
+
+	bio_for_each_bvec(bv, bio, iter)
+		if (bv.bv_offset & d->alignment || bv.bv_len % d->block)
+			return true;
+	return false;
+}
+
 /* Count what is asked for; true: the request is to fail. */
 static bool is_to_fail(struct testdisk *d, struct bio *bio)
 {
 	u64 first = bio->bi_iter.bi_sector;
 	u64 end = first + bio_sectors(bio);
-	struct bvec_iter iter;
-	struct bio_vec bv;
+	bool misaligned = bio_has_data(bio) && is_misaligned(d, bio);
 
-	if (bio_has_data(bio)) {
-		bio_for_each_bvec(bv, bio, iter) {
-			if (bv.bv_offset & d->alignment || bv.bv_len % d->block) {
-				d->misaligned++;
-				break;
-			}
-		}
-	}
+	d->misaligned += misaligned;
 	if (is_write(bio)) {
 		d->writes++;
 		d->fast_writes += !!(bio->bi_opf & REQ_FAILFAST_MASK);
 	} else if (bio_op(bio) == REQ_OP_READ) {
 		d->fast_reads += !!(bio->bi_opf & REQ_FAILFAST_MASK);
 	}
-	if (d->fail_in && !--d->fail_in)
+	if ((d->fail_in && !--d->fail_in) || (misaligned && d->fail_misaligned))
 		return true;
 	if (bio_op(bio) == REQ_OP_READ)
 		return d->fail_reads ||
@@ -321,6 +329,9 @@ static int testdisk_message(struct dm_target *ti, unsigned int argc, char **argv
 	}
 	if (argc < 2 || (argc == 3 && kstrtou64(argv[2], 10, &number)) || argc > 3)
 		return -EINVAL;
+	if (argc == 3 && !strcmp(argv[0], "pieces"))
+		return testdisk_pieces(d->dev->bdev, strcmp(argv[1], "read") ?
+				       REQ_OP_WRITE : REQ_OP_READ, number, 7);
 	spin_lock_irqsave(&disks_lock, flags);
 	if (argc == 3 && !strcmp(argv[0], "fail") && !strcmp(argv[1], "request")) {
 		d->fail_in = number;
@@ -330,9 +341,10 @@ static int testdisk_message(struct dm_target *ti, unsigned int argc, char **argv
 		d->fail_reads = all || !strcmp(argv[1], "reads");
 		d->fail_writes = all || !strcmp(argv[1], "writes");
 		d->fail_data = !strcmp(argv[1], "data");
+		d->fail_misaligned = !strcmp(argv[1], "misaligned");
 		d->stuck = U64_MAX;
 		if (!d->fail_reads && !d->fail_writes && !d->fail_data &&
-		    strcmp(argv[1], "nothing"))
+		    !d->fail_misaligned && strcmp(argv[1], "nothing"))
 			r = -EINVAL;
 	} else if (!strcmp(argv[0], "medium")) {
 		dm_disk(dm_table_get_md(ti->table))->diskseq++;
