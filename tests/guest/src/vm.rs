@@ -286,7 +286,7 @@ impl Vm {
             Screen::Hidden => ["-display", "none"],
             Screen::Window => ["-display", "gtk,zoom-to-fit=off"],
         });
-        command.args(boot::arguments(parts, origin.boot));
+        command.args(boot::arguments(parts, origin));
         if origin.memory.is_saved() {
             command.args(["-incoming", "defer"]);
         }

@@ -51,8 +51,10 @@ impl Vm {
     }
 }
 
-/// QEMU's arguments for the kernel.
-pub(super) fn arguments(parts: &Parts, boot: Option<&Boot>) -> Vec<OsString> {
+/// QEMU's arguments for the kernel. The machine that is saved once for all layers starts whole, whatever the layer
+/// wants that comes to it first.
+pub(super) fn arguments(parts: &Parts, origin: &Origin) -> Vec<OsString> {
+    let boot = origin.boot;
     let (initrd, root) = match boot {
         None => (&parts.image.initrd, ""),
         Some(Boot::Direct { initrd, root }) => (initrd, root.as_str()),
@@ -60,7 +62,11 @@ pub(super) fn arguments(parts: &Parts, boot: Option<&Boot>) -> Vec<OsString> {
     };
     let efi = parts.efi.as_ref();
     let kernel = efi.map_or(&parts.kernel.vmlinux, |efi| &efi.kernel);
-    let words = format!("{WORDS} {} {root}", parts.append);
+    let further = match origin.memory {
+        Memory::Fresh => parts.append,
+        _ => "",
+    };
+    let words = format!("{WORDS} {further} {root}");
     vec![
         "-kernel".into(),
         kernel.into(),
