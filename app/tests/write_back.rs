@@ -168,10 +168,7 @@ async fn how_much_may_wait_is_chosen(
         (limit().rest == 60).then_some(())
     })
     .await;
-    assert_eq!(
-        (rest.selected(), limit().seconds),
-        (2, DirtyLimit::SECONDS)
-    );
+    assert_eq!((rest.selected(), limit().seconds), (2, DirtyLimit::SECONDS));
     hand::wait(window, "row that can be used", || {
         rest.is_sensitive().then_some(())
     })
