@@ -29,15 +29,33 @@
 #include "index.h"
 #include "store.h"
 
+/* Dirty quarters of @slot that @r covers whole. */
+static unsigned int quarters_of(const struct td_engine *e, const struct td_req *r, u32 slot)
+{
+	u64 v = td_word_load(&e->words[slot]);
+
+	return td_word_dirty(v) &
+	       td_quarters_covered(&e->layout, td_word_tag(v), r->sector,
+				   r->sector + r->count);
+}
+
 unsigned int td_discard_quarters(const struct td_engine *e, const struct td_req *r,
 				 u64 frame, u32 *slot)
 {
 	*slot = td_index_find(e, frame);
-	if (*slot == TD_NO_SLOT)
-		return 0;
-	return td_word_dirty(td_word_load(&e->words[*slot])) &
-	       td_quarters_covered(&e->layout, frame, r->sector,
-				   r->sector + r->count);
+	return *slot == TD_NO_SLOT ? 0 : quarters_of(e, r, *slot);
+}
+
+/* The next slot with dirty quarters that @r covers whole, as td_index_next(). */
+static u32 next_dirty(const struct td_engine *e, const struct td_req *r, u32 *cursor)
+{
+	u64 last = td_frame_of(r->sector + r->count - 1);
+	u32 slot;
+
+	do {
+		slot = td_index_next(e, td_frame_of(r->sector), last, cursor);
+	} while (slot != TD_NO_SLOT && !quarters_of(e, r, slot));
+	return slot;
 }
 
 /* Does a request in the ring read the disk for a frame that @r touches? */
@@ -53,29 +71,23 @@ static bool is_being_filled(const struct td_bucket *b, const struct td_req *r)
 bool td_discard_may_drop(const struct td_engine *e, const struct td_bucket *b,
 			 const struct td_req *r)
 {
-	u64 last = td_frame_of(r->sector + r->count - 1);
+	u32 cursor = 0, slot;
 
 	if (env_load(&e->disk_reads) || is_being_filled(b, r))
 		return false;
-	for (u64 f = td_frame_of(r->sector); f <= last; f++) {
-		u32 slot;
-
-		if (td_discard_quarters(e, r, f, &slot) &&
-		    td_word_load(&e->words[slot]) & TD_W_PINS)
+	while ((slot = next_dirty(e, r, &cursor)) != TD_NO_SLOT)
+		if (td_word_load(&e->words[slot]) & TD_W_PINS)
 			return false;
-	}
 	return true;
 }
 
 bool td_discard_drops(const struct td_engine *e, struct td_req *r)
 {
-	u64 last = td_frame_of(r->sector + r->count - 1);
-	u32 slot;
+	u32 cursor = 0;
 
 	if (r->kind != TD_DISCARD || !e->ledger.dirty)
 		return false;
-	for (u64 f = td_frame_of(r->sector); f <= last && !r->drops; f++)
-		r->drops = td_discard_quarters(e, r, f, &slot);
+	r->drops = next_dirty(e, r, &cursor) != TD_NO_SLOT;
 	return r->drops;
 }
 
@@ -90,13 +102,8 @@ bool td_discard_must_wait(const struct td_bucket *b, const struct td_req *r)
 
 void td_discard_recorded(struct td_engine *e, const struct td_req *r)
 {
-	u64 last = td_frame_of(r->sector + r->count - 1);
+	u32 cursor = 0, slot;
 
-	for (u64 f = td_frame_of(r->sector); f <= last; f++) {
-		u32 slot;
-		unsigned int mask = td_discard_quarters(e, r, f, &slot);
-
-		if (mask)
-			td_index_drop(e, slot, mask);
-	}
+	while ((slot = next_dirty(e, r, &cursor)) != TD_NO_SLOT)
+		td_index_drop(e, slot, quarters_of(e, r, slot));
 }

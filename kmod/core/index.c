@@ -39,6 +39,47 @@ u32 td_index_find(const struct td_engine *e, u64 frame)
 	return TD_NO_SLOT;
 }
 
+/* As td_index_next(), frame by frame: for a few frames of the run. */
+static u32 next_of_few(const struct td_engine *e, u64 first, u64 last, u32 *cursor)
+{
+	while (*cursor <= last - first) {
+		u32 slot = td_index_find(e, first + (*cursor)++);
+
+		if (slot != TD_NO_SLOT)
+			return slot;
+	}
+	return TD_NO_SLOT;
+}
+
+u32 td_index_next(const struct td_engine *e, u64 first, u64 last, u32 *cursor)
+{
+	u32 size = td_ways(&e->layout) << e->layout.run_shift;
+	u64 run_mask = TD_W_TAG & ~(u64)e->layout.run_mask;
+	const struct td_word *group;
+	u32 base, at = *cursor;
+
+	/* To look at a word of the group costs a quarter of looking for a frame in one. */
+	if ((last - first) * 4 < 1u << e->layout.run_shift)
+		return next_of_few(e, first, last, cursor);
+	base = place_of(e, first).base;
+	group = &e->words[base];
+	for (;; at++) {
+		u64 v;
+
+		while (at < size && (td_word_load(&group[at]) ^ first) & run_mask)
+			at++;
+		if (at >= size)
+			break;
+		v = td_word_load(&group[at]);
+		if (v & TD_W_STATE && td_word_tag(v) - first <= last - first) {
+			*cursor = at + 1;
+			return base + at;
+		}
+	}
+	*cursor = size;
+	return TD_NO_SLOT;
+}
+
 bool td_index_readable(const struct td_engine *e, u64 frame, unsigned int want)
 {
 	u32 slot = td_index_find(e, frame);

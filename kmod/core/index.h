@@ -19,6 +19,12 @@ enum td_take {
 
 /* The slot whose word has @frame's tag. Lock held for a lasting answer. */
 u32 td_index_find(const struct td_engine *e, u64 frame);
+/*
+ * The next slot with the tag of a frame from @first to @last, which lie in one run, or
+ * TD_NO_SLOT; in any order. *@cursor is 0 at first. The caller may give up slots
+ * meanwhile, but take none. Lock held.
+ */
+u32 td_index_next(const struct td_engine *e, u64 first, u64 last, u32 *cursor);
 
 /* Can all of @want of @frame be read now? No lock; a hint. */
 bool td_index_readable(const struct td_engine *e, u64 frame, unsigned int want);

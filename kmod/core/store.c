@@ -260,21 +260,35 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 	return stored;
 }
 
+static void plan_discard(struct td_engine *e, struct td_bucket *b, struct td_req *r)
+{
+	u64 last = td_frame_of(r->sector + r->count - 1);
+	u32 cursor = 0, slot;
+
+	while ((slot = td_index_next(e, td_frame_of(r->sector), last, &cursor)) !=
+	       TD_NO_SLOT)
+		plan_frame(e, b, r, td_word_tag(td_word_load(&e->words[slot])), false);
+	env_count(e->counters, TD_C_WRITE_BYPASSED_DISCARD, r->count);
+}
+
 void td_store_plan_write(struct td_engine *e, struct td_bucket *b,
 			 struct td_req *r)
 {
+	u64 first = td_frame_of(r->sector);
 	u64 last = td_frame_of(r->sector + r->count - 1);
 	bool around = env_load(&e->mode) == TD_WRITEAROUND;
 	bool store = r->parts && !around && td_active(e);
 	enum td_counter why = TD_C_WRITE_MISSED;
 	u32 hit = 0;
 
-	td_retired_leave(e, td_frame_of(r->sector), last);
-	for (u64 f = td_frame_of(r->sector); f <= last; f++)
+	td_retired_leave(e, first, last);
+	if (r->kind == TD_DISCARD) {
+		plan_discard(e, b, r);
+		return;
+	}
+	for (u64 f = first; f <= last; f++)
 		hit += plan_frame(e, b, r, f, store);
-	if (r->kind == TD_DISCARD)
-		why = TD_C_WRITE_BYPASSED_DISCARD;
-	else if (around)
+	if (around)
 		why = TD_C_WRITE_BYPASSED_MODE;
 	else if (r->no_memory)
 		why = TD_C_WRITE_BYPASSED_MEMORY;

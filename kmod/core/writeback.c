@@ -265,20 +265,21 @@ bool td_writeback_dirty(const struct td_engine *e, const struct td_bucket *b,
 			const struct td_req *r)
 {
 	u64 last = td_frame_of(r->sector + r->count - 1);
+	u32 cursor = 0, slot;
 	bool drops;
 
 	if (!e->ledger.dirty)
 		return false;
 	drops = r->kind == TD_DISCARD && td_discard_may_drop(e, b, r);
-	for (u64 f = td_frame_of(r->sector); f <= last; f++) {
-		u32 slot = td_index_find(e, f);
-		unsigned int mask = touched_of(r, f);
+	while ((slot = td_index_next(e, td_frame_of(r->sector), last, &cursor)) !=
+	       TD_NO_SLOT) {
+		u64 v = td_word_load(&e->words[slot]);
+		unsigned int mask = touched_of(r, td_word_tag(v));
 
 		if (drops)
-			mask &= ~td_quarters_covered(&e->layout, f, r->sector,
-						     r->sector + r->count);
-		if (slot != TD_NO_SLOT &&
-		    td_word_dirty(td_word_load(&e->words[slot])) & mask)
+			mask &= ~td_quarters_covered(&e->layout, td_word_tag(v),
+						     r->sector, r->sector + r->count);
+		if (td_word_dirty(v) & mask)
 			return true;
 	}
 	return false;
