@@ -123,6 +123,9 @@ struct td_req {
 	struct td_link flush_gate;	/* waits for a flush of the disk */
 	struct td_req *next;
 	u64 sector;		/* the user's range; a cleaning's span */
+	u64 reach;		/* caller, of a discard: requests side by side follow up
+				 * to here, and marks are set ahead; 0: none
+				 */
 	u64 span_sector;	/* what is read from or written to the disk */
 	u64 sweep;		/* number of the sweep that it waits for */
 	u64 summing;		/* SUM: quarter of the disk */

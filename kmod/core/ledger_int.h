@@ -86,8 +86,13 @@ bool td_marks_is_set(const struct td_engine *e, const struct td_req *r);
 bool td_marks_alone(const struct td_engine *e, const struct td_req *r);
 /* Have the mark of @r's region set; then @r is woken with START. */
 void td_marks_wait(struct td_engine *e, struct td_req *r);
-/* A stream of writes has come to @r: have the marks of the next regions set (M4). */
-void td_marks_ahead(struct td_engine *e, const struct td_req *r);
+/* How far ahead of a stream of writes marks are set: 16 MiB. */
+#define TD_AHEAD_SECTORS	32768u
+/*
+ * Writes or discards that follow @r are on their way up to the sector @last: have the
+ * marks of the regions from @r to there set (M4), or of those whose marks lie in one block.
+ */
+void td_marks_ahead(struct td_engine *e, const struct td_req *r, u64 last);
 /* Begin to look at all marks and clear those that may be cleared. */
 void td_marks_clear_all(struct td_engine *e);
 bool td_marks_next(struct td_engine *e, struct td_work *w,

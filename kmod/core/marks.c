@@ -18,15 +18,15 @@
  * A region stays CLEARING when its block has been written: from then on CLEARING
  * means CLEAR. So no code has to look for such regions.
  * Threads: the engine's lock.
- * Why ahead: a stream of writes would wait at the begin of each region. A mark that was
- * set in vain costs a write to clear it, and after a crash the clean copies there.
+ * Why ahead: a stream of writes, or a large discard, would wait at the begin of each
+ * region. A mark that was set in vain costs a write to clear it, and after a crash the
+ * clean copies there.
  * Why not cleared as soon as possible: a region that is written to is mostly
  * written to again, and each change costs a write of the SSD.
  */
 #include "ledger_int.h"
 
 #define OLD_TICKS	8	/* a mark without writes for so long may go */
-#define AHEAD_SECTORS	32768u	/* of a stream: 16 MiB, and a region */
 
 static u32 region_of(const struct td_engine *e, const struct td_req *r)
 {
@@ -149,16 +149,16 @@ void td_marks_wait(struct td_engine *e, struct td_req *r)
 	td_link_add_tail(&l->mark_waiters, &r->gate);
 }
 
-void td_marks_ahead(struct td_engine *e, const struct td_req *r)
+void td_marks_ahead(struct td_engine *e, const struct td_req *r, u64 last)
 {
 	struct td_ledger *l = &e->ledger;
-	u32 count = (AHEAD_SECTORS >> l->mark_shift) + 1;
+	u64 behind = (last >> l->mark_shift) + 1;
 	u32 first = region_of(e, r) + 1;
 	u32 end = (first / TD_BLOCK_MARKS + 1) * TD_BLOCK_MARKS;
 	u32 middle;
 
-	if (end > first + count)
-		end = first + count;
+	if (end > behind)
+		end = (u32)behind;
 	if (end > l->nr_marks)
 		end = l->nr_marks;
 	if (l->ahead_end || first >= end)

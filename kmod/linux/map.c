@@ -153,6 +153,8 @@ static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io
  */
 static noinline int map_other(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
+	int code;
+
 	if (unlikely(test_bit(GD_DEAD, &t->origin->bdev->bd_disk->state)))
 		return DM_MAPIO_KILL;
 	switch (bio_op(bio)) {
@@ -162,6 +164,8 @@ static noinline int map_other(struct tandem *t, struct bio *bio, struct tandem_i
 		return tandem_map_flush(t, bio, io);
 	case REQ_OP_DISCARD:
 	case REQ_OP_WRITE_ZEROES:
+		if (tandem_map_bulk(t, bio, io, &code))
+			return code;
 		return tandem_map_write(t, bio, io, TD_DISCARD);
 	default:
 		return DM_MAPIO_KILL;
@@ -303,6 +307,11 @@ static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_i
 		if (io->disk_read)
 			td_disk_read_ends(&t->engine);
 		break;
+	case TANDEM_END_BULK:
+		tandem_disk_leave(t);
+		io->foreground = false;
+		tandem_bulk_done(io->bulk);
+		return DM_ENDIO_INCOMPLETE;
 	case TANDEM_END_LENT:
 		break;
 	}

@@ -110,6 +110,14 @@ int tandem_map_write(struct tandem *t, struct bio *bio, struct tandem_io *io,
 /* The same for a flush. */
 int tandem_map_flush(struct tandem *t, struct bio *bio, struct tandem_io *io);
 /*
+ * bulk.c, in map: begin a discard of more than one run; cuts @bio after TANDEM_BULK_RUNS.
+ * True: *@code is a DM_MAPIO code. False: there is one run only, or no memory.
+ */
+#define TANDEM_BULK_RUNS	1024u
+bool tandem_map_bulk(struct tandem *t, struct bio *bio, struct tandem_io *io, int *code);
+/* The disk has answered the bio of @b, with bi_status. Any context. */
+void tandem_bulk_done(struct tandem_bulk *b);
+/*
  * map.c, in map: send @bio to the SSD, without a copy, if all of it is dirty there. True:
  * *@code is a DM_MAPIO code. False: nothing was done.
  */

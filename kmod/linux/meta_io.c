@@ -84,6 +84,8 @@ static void carry_on_request(struct tandem *t, struct td_req *r, struct td_list 
 		tandem_job_woken(r, woken);
 	else if (r == &t->durable_flush)
 		complete(&t->durable_flush_done);
+	else if (r->kind == TD_DISCARD && r->reach)
+		tandem_bulk_woken(t, r, woken);
 	else
 		tandem_tracked_woken(t, r, woken);
 }

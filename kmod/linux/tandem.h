@@ -174,13 +174,14 @@ enum tandem_end {
 	TANDEM_END_HOME_TIMED,	/* the same, measured */
 	TANDEM_END_TRACKED,	/* tell core: a write without private memory */
 	TANDEM_END_LENT,	/* the same, at the SSD */
+	TANDEM_END_BULK,	/* tell core of all runs of a discard */
 };
 
 /* Data that dm keeps for this target with each bio. */
 struct tandem_io {
 	enum tandem_end end;
 	bool at_disk;		/* went to the disk; valid only if measured */
-	bool foreground;	/* PLAIN, TRACKED: counted in tandem.foreground */
+	bool foreground;	/* PLAIN, TRACKED, BULK: counted in tandem.foreground */
 	bool disk_read;		/* PLAIN: tell core by td_disk_read_ends() */
 	u64 since;		/* ns: arrival; 0: not measured; unset with HIT, HOME */
 	union {
@@ -195,6 +196,7 @@ struct tandem_io {
 			struct td_part lent_part;
 			struct bvec_iter lent_iter;	/* LENT: on the disk */
 		};
+		struct tandem_bulk *bulk;
 	};
 };
 
@@ -379,6 +381,8 @@ int tandem_end_io(struct dm_target *ti, struct bio *bio, blk_status_t *error);
 /* write.c: carry out what td_woken() says of a request without private memory. Process context. */
 void tandem_tracked_woken(struct tandem *t, struct td_req *r,
 			  struct td_list *woken);
+/* bulk.c: the same of a run of a discard of many. Process context. */
+void tandem_bulk_woken(struct tandem *t, struct td_req *r, struct td_list *woken);
 /* Count a user's request that goes to the disk: the cleaner's pace heeds it. */
 static inline void tandem_disk_enter(struct tandem *t)
 {
@@ -391,7 +395,7 @@ static inline void tandem_disk_leave(struct tandem *t)
 	atomic_dec(&t->foreground);
 }
 
-/* Point @bio, as dm gave it, at the disk; once for each bio, with PLAIN or TRACKED. */
+/* Point @bio, as dm gave it, at the disk; once for each bio, with PLAIN, TRACKED or BULK. */
 static inline void tandem_to_disk(struct tandem *t, struct bio *bio)
 {
 	struct tandem_io *io = tandem_io_of(bio);

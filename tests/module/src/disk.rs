@@ -90,6 +90,8 @@ pub struct Stat {
     pub read: u64,
     /// Sectors written.
     pub written: u64,
+    /// Requests to discard.
+    pub discards: u64,
     /// Sectors discarded.
     pub discarded: u64,
     /// Flushes.
@@ -103,6 +105,7 @@ impl std::ops::Sub for Stat {
         Self {
             read: self.read - earlier.read,
             written: self.written - earlier.written,
+            discards: self.discards - earlier.discards,
             discarded: self.discarded - earlier.discarded,
             flushes: self.flushes - earlier.flushes,
         }
@@ -348,6 +351,7 @@ pub fn stat(node: &Path) -> Result<Stat> {
     Ok(Stat {
         read: fields[2],
         written: fields[6],
+        discards: fields[11],
         discarded: fields[13],
         flushes: fields[15],
     })

@@ -60,11 +60,35 @@ pub fn run(device: &Device) -> Result<()> {
     // The SSD alone is too small for them.
     if length > 5 * STREAM as u64 {
         streams(&file, part(5).start + COPY as u64)?;
+        let from = part(5).start + (COPY + 4 * STREAM) as u64;
+        discard(device, &file, from..part(5).end)?;
     }
     synced(device, &file, part(6), &mut rng)?;
     let writes = random_blocks(&mut rng, part(7), WRITES);
     let time = aio::each(&file, Verb::Write, writes, BLOCK, 32)?;
     show("writes-32", per_second(WRITES, time));
+    Ok(())
+}
+
+/// What a file system gives back, of which the SSD has nothing: one large range, and pieces of 2 MiB as `fstrim` makes
+/// them of free space that is scattered. In microseconds.
+fn discard(device: &Device, file: &File, range: Range<u64>) -> Result<()> {
+    const PIECE: u64 = 2 << 20;
+    if io::queue(device.path(), "discard_max_bytes")? == 0 {
+        return Ok(());
+    }
+    let middle = range.start.midpoint(range.end) / PIECE * PIECE;
+    let start = Instant::now();
+    io::discard(file, range.start, middle - range.start)?;
+    show("discard-whole", u64::try_from(start.elapsed().as_micros())?);
+    let start = Instant::now();
+    for at in (middle..range.end - PIECE).step_by(2 * PIECE as usize) {
+        io::discard(file, at, PIECE)?;
+    }
+    show(
+        "discard-pieces",
+        u64::try_from(start.elapsed().as_micros())?,
+    );
     Ok(())
 }
 

@@ -47,7 +47,7 @@ pub const CASES: &[Entry] = &[
 enum Load {
     /// Direct writes of single sectors, which the SSD does not take in write-back.
     Writes,
-    /// A discard of many regions, which device-mapper cuts into one request a run.
+    /// A discard of many regions, which the disk's queue splits into one request for each MiB.
     Discards,
     /// The same writes from the page cache, without a thread that waits for them. The disk has room for all of them, but
     /// its write-back throttling (wbt) lets only some of them in.
@@ -105,6 +105,7 @@ fn begin(load: Load, rig: &Rig, model: &mut [u8]) -> Result<Vec<Begun>> {
         begun.push(Begun::Buffered(file));
     }
     if load == Load::Discards {
+        io::set_queue(rig.origin_path(), "discard_max_bytes", &MIB.to_string())?;
         begun.push(Begun::Thread(thread::spawn(move || {
             io::discard(&file, 0, (REQUESTS * MIB) as u64)
         })));

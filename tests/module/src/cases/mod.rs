@@ -10,6 +10,7 @@ mod clean_mark;
 mod concurrent;
 mod content;
 mod damaged;
+mod discards;
 mod failures;
 mod failures_dirty;
 mod filesystem;
@@ -83,6 +84,7 @@ fn all() -> Vec<Case> {
         reload::CASES,
         growth::CASES,
         content::CASES,
+        discards::CASES,
         hits::CASES,
         latency::CASES,
         charges::CASES,

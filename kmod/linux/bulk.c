@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * A discard of many runs: core sees one request for each run, and the disk sees one bio.
+ * A disk discards a gigabyte as fast as a megabyte, so a bio for each run would be slow.
+ *
+ * Invariants:
+ *   D1  The bio goes to the disk when core has let each run go, in disk order, so that two
+ *       bulks never wait for each other. Every other request is of one run, so what
+ *       a run waits for never waits for another run of this bulk.
+ *   D2  Until then one run at most waits, so one thread at most uses the bulk: map's, or
+ *       the worker that continues this run. A thread that lets a run wait is done with it.
+ *   D3  Behind the disk's answer @left counts runs that core has not ended, and the work
+ *       itself. The thread that takes the last one answers the user.
+ * Threads: map and workers, in process context; the lock guards @left.
+ */
+#include "map.h"
+
+/* Runs under one hold of the lock. */
+#define BATCH	16u
+
+struct tandem_bulk_run {
+	struct td_req req;
+	struct tandem_bulk *bulk;
+	bool ended;	/* core has forgotten the run before the disk was asked */
+};
+
+struct tandem_bulk {
+	struct work_struct work;	/* the disk has answered */
+	struct tandem *t;
+	struct bio *bio;
+	u32 nr;
+	u32 begun;	/* runs that core has let go, from the first one on */
+	u32 left;
+	bool answered;	/* the disk has, or was not asked */
+	bool failed;	/* core says EIO of a run */
+	struct tandem_bulk_run runs[];
+};
+
+/* Core said @todo of the next run. False: the run waits. Lock held. */
+static bool let_go(struct tandem_bulk *b, u32 todo)
+{
+	struct tandem_bulk_run *run = &b->runs[b->begun];
+
+	if (!todo)
+		return false;
+	b->begun++;
+	if (todo & TD_DO_DISK)
+		return true;
+	run->ended = true;
+	b->failed |= todo & TD_DO_ANSWER && td_failed(&run->req);
+	return true;
+}
+
+/* Process context. False: a run waits; D2. Appends to @woken. */
+static bool begin_runs(struct tandem_bulk *b, struct td_list *woken)
+{
+	struct tandem *t = b->t;
+	unsigned long flags;
+	u32 i, todo;
+
+	while (b->begun < b->nr) {
+		flags = tandem_lock(t);
+		for (i = 0; i < BATCH && b->begun < b->nr; i++) {
+			todo = td_begin(&t->engine, &b->runs[b->begun].req, woken);
+			if (!let_go(b, todo)) {
+				tandem_unlock(t, flags);
+				return false;
+			}
+		}
+		tandem_unlock(t, flags);
+	}
+	return true;
+}
+
+/* Core said @todo of a run behind the disk's answer. True: answer(). Lock held. */
+static bool end_run(struct tandem_bulk *b, const struct td_req *r, u32 todo)
+{
+	if (!todo)
+		return false;
+	b->failed |= td_failed(r);
+	return !--b->left;
+}
+
+static void answer(struct tandem_bulk *b)
+{
+	struct bio *bio = b->bio;
+
+	tandem_io_of(bio)->end = TANDEM_END_PLAIN;
+	if (b->failed && !bio->bi_status)
+		bio->bi_status = BLK_STS_IOERR;
+	kvfree(b);
+	bio_endio(bio);
+}
+
+/* The disk has answered, or is not asked since core failed a run. Process context. */
+static void end_runs(struct tandem_bulk *b, bool ok)
+{
+	struct tandem *t = b->t;
+	struct tandem_bulk_run *run;
+	struct td_list woken;
+	unsigned long flags;
+	bool last;
+	u32 i = 0, n;
+
+	b->left = 1;
+	for (run = b->runs; run < b->runs + b->nr; run++)
+		b->left += !run->ended;
+	b->answered = true;
+	td_list_init(&woken);
+	while (i < b->nr) {
+		flags = tandem_lock(t);
+		for (n = 0; n < BATCH && i < b->nr; n++, i++) {
+			run = &b->runs[i];
+			if (!run->ended)
+				end_run(b, &run->req,
+					td_disk_done(&t->engine, &run->req, ok,
+						     &woken));
+		}
+		tandem_unlock(t, flags);
+	}
+	tandem_carry_on(t, &woken);
+	flags = tandem_lock(t);
+	last = !--b->left;
+	tandem_unlock(t, flags);
+	if (last)
+		answer(b);
+}
+
+static void answered_work(struct work_struct *work)
+{
+	struct tandem_bulk *b = container_of(work, struct tandem_bulk, work);
+
+	end_runs(b, !b->bio->bi_status);
+}
+
+void tandem_bulk_done(struct tandem_bulk *b)
+{
+	queue_work(b->t->wq, &b->work);
+}
+
+/* Core has let all runs go. Returns a DM_MAPIO code; process context. */
+static int to_disk(struct tandem_bulk *b)
+{
+	struct tandem *t = b->t;
+	struct bio *bio = b->bio;
+	struct tandem_io *io = tandem_io_of(bio);
+
+	if (b->failed) {
+		end_runs(b, false);
+		return DM_MAPIO_SUBMITTED;
+	}
+	io->end = TANDEM_END_BULK;
+	io->bulk = b;
+	tandem_to_disk(t, bio);
+	return tandem_wait_for_record(t, bio) ? DM_MAPIO_SUBMITTED :
+		DM_MAPIO_REMAPPED;
+}
+
+void tandem_bulk_woken(struct tandem *t, struct td_req *r, struct td_list *woken)
+{
+	struct tandem_bulk *b =
+		container_of(r, struct tandem_bulk_run, req)->bulk;
+	struct bio *bio = b->bio;
+	u32 todo = td_woken(r);
+	unsigned long flags;
+	bool go_on;
+
+	flags = tandem_lock(t);
+	if (b->answered) {
+		go_on = end_run(b, r, todo);
+		tandem_unlock(t, flags);
+		if (go_on)
+			answer(b);
+		return;
+	}
+	if (todo & TD_DO_START)
+		todo = td_start(&t->engine, r, woken);
+	go_on = let_go(b, todo);
+	tandem_unlock(t, flags);
+	if (go_on && begin_runs(b, woken) && to_disk(b) == DM_MAPIO_REMAPPED)
+		tandem_submit_for_user(t, bio);
+}
+
+/* The bulk of @count sectors of @bio; NULL: no memory. */
+static struct tandem_bulk *new_bulk(struct tandem *t, struct bio *bio, u32 count)
+{
+	u64 sector = bio->bi_iter.bi_sector, end = sector + count;
+	u32 shift = TD_FRAME_SHIFT + t->engine.layout.run_shift;
+	u32 nr = (u32)(((end - 1) >> shift) - (sector >> shift)) + 1;
+	struct tandem_bulk *b;
+	u32 i;
+
+	b = kvmalloc(struct_size(b, runs, nr), GFP_NOIO | __GFP_NORETRY | __GFP_NOWARN);
+	if (!b)
+		return NULL;
+	INIT_WORK(&b->work, answered_work);
+	b->t = t;
+	b->bio = bio;
+	b->nr = nr;
+	b->begun = 0;
+	b->answered = false;
+	b->failed = false;
+	for (i = 0; i < nr; i++) {
+		u64 next = min(end, ((sector >> shift) + 1) << shift);
+
+		td_req_init(&b->runs[i].req, TD_DISCARD, sector, (u32)(next - sector),
+			    NULL, 0);
+		b->runs[i].req.reach = end;
+		b->runs[i].bulk = b;
+		b->runs[i].ended = false;
+		sector = next;
+	}
+	return b;
+}
+
+bool tandem_map_bulk(struct tandem *t, struct bio *bio, struct tandem_io *io,
+		     int *code)
+{
+	u32 first = tandem_in_run(t, bio);
+	struct tandem_bulk *b;
+	struct td_list woken;
+	bool begun;
+	u32 count;
+
+	if (first == bio_sectors(bio))
+		return false;
+	count = min(bio_sectors(bio),
+		    first + (TANDEM_BULK_RUNS - 1) * td_run_sectors(&t->engine.layout));
+	b = new_bulk(t, bio, count);
+	if (!b)
+		return false;
+	io->end = TANDEM_END_PLAIN;
+	io->since = 0;
+	io->foreground = false;
+	io->disk_read = false;
+	tandem_note_user(t, bio);
+	WRITE_ONCE(t->written, jiffies);
+	if (count < bio_sectors(bio))
+		dm_accept_partial_bio(bio, count);
+	td_list_init(&woken);
+	begun = begin_runs(b, &woken);
+	tandem_carry_on(t, &woken);
+	*code = begun ? to_disk(b) : DM_MAPIO_SUBMITTED;
+	return true;
+}
