@@ -13,8 +13,10 @@
 #include "identity.h"
 #include "places.h"
 
-#define MAGIC		0x31304c504d534454ull	/* "TDSMPL01", as bytes */
+#define MAGIC		0x32304c504d534454ull	/* "TDSMPL02", as bytes */
+#define MAGIC_OF_CRCS	0x31304c504d534454ull	/* "TDSMPL01" */
 #define CRC_SEED	0xffffffffu
+#define QUARTER_BYTES	(TD_QUARTER_SECTORS * TD_SECTOR_BYTES)
 #define STATE_RUNNING	1u
 #define STATE_STOPPED	2u
 #define NR_FIXED	9u	/* samples that are always taken */
@@ -23,7 +25,7 @@
 
 struct disk_sample {
 	__le64 quarter;
-	__le32 crc;		/* 0 if running */
+	__le32 sum;		/* 0 if running */
 	__le32 heat;
 };
 
@@ -51,6 +53,31 @@ struct disk_samples {
 };
 
 _Static_assert(sizeof(struct disk_samples) == TD_SAMPLES_BYTES, "one block");
+
+/*
+ * A checksum of content. Not crc32c: a block that ends with its own crc32c, as ext4's
+ * superblock and folders do, has the same crc32c whatever is in it. No content of one word
+ * has the sum of another one's, but for the 32 bits that are left out at the end.
+ */
+static u32 content_sum(const u8 *data, u32 bytes)
+{
+	u64 h = bytes;
+	__le64 word;
+
+	for (u32 i = 0; i < bytes; i += sizeof(word)) {
+		memcpy(&word, data + i, sizeof(word));
+		h = (h ^ le64_to_cpu(word)) * 0x9e3779b97f4a7c15ull;
+		h ^= h >> 32;
+	}
+	return (u32)h;
+}
+
+/* The sum that the notes @s have of content. */
+static u32 noted_sum(const struct td_samples *s, const u8 *data, u32 bytes)
+{
+	return s->of_crcs ? ~env_crc32c(CRC_SEED, data, bytes) :
+			    content_sum(data, bytes);
+}
 
 static u32 samples_checksum(const struct disk_samples *d, const u8 *uuid)
 {
@@ -82,7 +109,7 @@ void td_samples_encode(const struct td_samples *s, const u8 *uuid, u32 copy,
 	d->count = cpu_to_le32(s->count);
 	for (u32 i = 0; i < s->count; i++) {
 		d->sample[i].quarter = cpu_to_le64(s->sample[i].quarter);
-		d->sample[i].crc = cpu_to_le32(s->stopped ? s->sample[i].crc : 0);
+		d->sample[i].sum = cpu_to_le32(s->stopped ? s->sample[i].sum : 0);
 		d->sample[i].heat = cpu_to_le32(s->sample[i].heat);
 	}
 	d->flags = cpu_to_le32(s->sure ? FLAG_SURE : 0);
@@ -126,13 +153,15 @@ bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
 	const struct disk_samples *d = block;
 	u64 quarters = origin_sectors >> TD_QUARTER_SHIFT;
 	u32 state = le32_to_cpu(d->state);
+	u64 magic = le64_to_cpu(d->magic);
 
-	if (le64_to_cpu(d->magic) != MAGIC ||
+	if ((magic != MAGIC && magic != MAGIC_OF_CRCS) ||
 	    le32_to_cpu(d->crc) != samples_checksum(d, uuid) ||
 	    le32_to_cpu(d->copy) != copy ||
 	    (state != STATE_RUNNING && state != STATE_STOPPED))
 		return false;
 	memset(s, 0, sizeof(*s));
+	s->of_crcs = magic == MAGIC_OF_CRCS;
 	s->sequence = le64_to_cpu(d->sequence);
 	s->stopped = state == STATE_STOPPED;
 	s->count = le32_to_cpu(d->count);
@@ -140,7 +169,7 @@ bool td_samples_parse(const void *block, const u8 *uuid, u32 copy,
 		return false;
 	for (u32 i = 0; i < s->count; i++) {
 		s->sample[i].quarter = le64_to_cpu(d->sample[i].quarter);
-		s->sample[i].crc = le32_to_cpu(d->sample[i].crc);
+		s->sample[i].sum = le32_to_cpu(d->sample[i].sum);
 		s->sample[i].heat = le32_to_cpu(d->sample[i].heat);
 		s->sample[i].unknown = !s->stopped;
 		if (s->sample[i].quarter >= quarters)
@@ -228,6 +257,7 @@ void td_samples_pick(const struct td_heat *written, const struct td_heat *read,
 {
 	u64 quarters = origin_sectors >> TD_QUARTER_SHIFT;
 
+	s->of_crcs = false;
 	s->count = 0;
 	s->traces = 0;
 	s->sure = false;
@@ -250,10 +280,10 @@ void td_samples_at_start(struct td_samples *s, u64 origin_sectors)
 			add_sample(s, boot[i], true);
 }
 
-void td_sample_know(struct td_sample *sample, const void *quarter)
+void td_sample_know(struct td_samples *s, u32 at, const void *quarter)
 {
-	sample->crc = ~env_crc32c(CRC_SEED, quarter, TD_QUARTER_SECTORS * 512);
-	sample->unknown = false;
+	s->sample[at].sum = noted_sum(s, quarter, QUARTER_BYTES);
+	s->sample[at].unknown = false;
 }
 
 void td_probe_begin(struct td_probe *p, struct td_samples *s, bool compares)
@@ -280,10 +310,12 @@ bool td_probe_next(const struct td_probe *p, u64 *sector)
 }
 
 /* Each sector may have either of its two contents. */
-static bool is_as_noted(const struct td_trace_sums *t, const u8 *quarter)
+static bool is_as_noted(const struct td_samples *s, const struct td_trace_sums *t,
+			const u8 *quarter)
 {
 	for (u32 i = 0; i < TD_QUARTER_SECTORS; i++) {
-		u32 sum = td_sum_of(quarter + i * TD_SECTOR_BYTES);
+		u32 sum = noted_sum(s, quarter + i * TD_SECTOR_BYTES,
+				    TD_SECTOR_BYTES);
 
 		if (sum != t->was[i] && sum != t->will[i])
 			return false;
@@ -295,14 +327,15 @@ void td_probe_feed(struct td_probe *p, const void *quarter)
 {
 	u32 at = p->at++;
 	struct td_sample sample;
-	u32 crc;
+	u32 sum;
 
 	if (!quarter)
 		return;
 	if (at >= p->samples->count) {
 		at -= p->samples->count;
 		p->traces++;
-		p->differs |= !is_as_noted(&p->samples->trace[at], quarter);
+		p->differs |= !is_as_noted(p->samples, &p->samples->trace[at],
+					   quarter);
 		return;
 	}
 	sample = p->samples->sample[at];
@@ -311,13 +344,13 @@ void td_probe_feed(struct td_probe *p, const void *quarter)
 	p->recognized |= td_places_recognize(sample.quarter, quarter);
 	if (sample.unknown)
 		return;
-	crc = ~env_crc32c(CRC_SEED, quarter, TD_QUARTER_SECTORS * 512);
+	sum = noted_sum(p->samples, quarter, QUARTER_BYTES);
 	if (p->compares) {
 		p->readable++;
-		p->differs |= crc != sample.crc;
+		p->differs |= sum != sample.sum;
 		return;
 	}
-	sample.crc = crc;
+	sample.sum = sum;
 	p->samples->sample[p->readable++] = sample;
 }
 
@@ -353,7 +386,7 @@ enum td_start td_start_judge(const struct td_past *past)
 
 u32 td_sum_of(const void *sector)
 {
-	return ~env_crc32c(CRC_SEED, sector, TD_SECTOR_BYTES);
+	return content_sum(sector, TD_SECTOR_BYTES);
 }
 
 void td_sums_of(const void *quarter, u32 *sums)

@@ -42,9 +42,9 @@ struct td_heat {
 
 struct td_sample {
 	u64 quarter;		/* of the disk, whole */
-	u32 crc;
+	u32 sum;
 	u32 heat;		/* TD_HEAT_READ, and a count; 0: it was not hot */
-	bool unknown;		/* @crc is not known: the quarter is read only */
+	bool unknown;		/* @sum is not known: the quarter is read only */
 };
 
 #define TD_HEAT_READ	(1u << 31)
@@ -60,6 +60,7 @@ struct td_samples {
 	u64 sequence;		/* of two sound copies the higher one counts */
 	bool stopped;		/* else RUNNING: all samples are unknown */
 	bool sure;		/* each use of the disk changes a place of the traces */
+	bool of_crcs;		/* notes of an older module: crc32c instead of td_sum_of() */
 	u32 count;
 	u32 traces;
 	u32 mark;		/* of td_places: which file system it is */
@@ -90,11 +91,11 @@ void td_samples_pick(const struct td_heat *written, const struct td_heat *read,
  * Not stopped: the fixed quarters.
  */
 void td_samples_at_start(struct td_samples *s, u64 origin_sectors);
-/* Checksum of a sector, of TD_SECTOR_BYTES; of all sectors of a quarter. */
+/* Sum of a sector, of TD_SECTOR_BYTES; of all sectors of a quarter (FORMAT.md). */
 u32 td_sum_of(const void *sector);
 void td_sums_of(const void *quarter, u32 *sums);
-/* @quarter: content that the sample should have. */
-void td_sample_know(struct td_sample *sample, const void *quarter);
+/* @quarter: content that sample @at should have. */
+void td_sample_know(struct td_samples *s, u32 at, const void *quarter);
 
 enum td_verdict_of_disk {
 	TD_DISK_SAME,

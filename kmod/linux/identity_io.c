@@ -152,7 +152,7 @@ static void know_copies(struct tandem *t)
 		if (td_index_clean_copy(&t->engine, s->sample[i].quarter, &sector) &&
 		    !tandem_ssd_io(t, REQ_OP_READ | REQ_META, sector,
 				   t->samples_buffer, QUARTER_BYTES))
-			td_sample_know(&s->sample[i], t->samples_buffer);
+			td_sample_know(s, i, t->samples_buffer);
 }
 
 enum td_start tandem_identity_judge(struct tandem *t, bool left)

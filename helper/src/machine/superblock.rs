@@ -16,7 +16,8 @@ pub const OFFSETS: [u64; 2] = [0, 512 << 10];
 pub const AREA_BYTES: u64 = 1 << 20;
 
 const MAGIC: &[u8; 8] = b"TANDEM01";
-const SAMPLES_MAGIC: &[u8; 8] = b"TDSMPL01";
+/// The first one is of modules whose notes have other checksums of the disk's content.
+const SAMPLES_MAGICS: [&[u8; 8]; 2] = [b"TDSMPL01", b"TDSMPL02"];
 /// State of samples that were taken when the cache was stopped.
 const STOPPED: u32 = 2;
 const CRC: std::ops::Range<usize> = 8..12;
@@ -118,7 +119,7 @@ fn samples(bytes: &[u8; BYTES], copy: usize, uuid: &str) -> Option<(u64, u32)> {
     let digits = |at: usize| u8::from_str_radix(uuid.get(at..at + 2)?, 16).ok();
     let uuid: Option<Vec<u8>> = (0..uuid.len()).step_by(2).map(digits).collect();
     let crc = crc32c::crc32c_append(crc32c::crc32c(&uuid?), bytes.get(12..)?);
-    let sound = bytes.starts_with(SAMPLES_MAGIC)
+    let sound = SAMPLES_MAGICS.iter().any(|magic| bytes.starts_with(*magic))
         && word(8)? == crc
         && usize::try_from(word(24)?).ok()? == copy;
     let sequence = u64::from(word(16)?) | u64::from(word(20)?) << 32;
@@ -184,7 +185,7 @@ pub(crate) mod tests {
     /// A copy of the samples behind a copy of the superblock, as the module writes it.
     pub fn sampled(copy: u32, sequence: u64, state: u32) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
-        bytes[..8].copy_from_slice(SAMPLES_MAGIC);
+        bytes[..8].copy_from_slice(SAMPLES_MAGICS[usize::from(sequence % 2 == 0)]);
         bytes[12..16].copy_from_slice(&state.to_le_bytes());
         bytes[16..24].copy_from_slice(&sequence.to_le_bytes());
         bytes[24..28].copy_from_slice(&copy.to_le_bytes());

@@ -70,7 +70,7 @@ enum td_start lives_judge(struct world *x)
 		if (!q->valid || q->dirty)
 			continue;
 		fill_quarter(x, bytes, quarter, q->content);
-		td_sample_know(&x->samples.sample[i], bytes);
+		td_sample_know(&x->samples, i, bytes);
 	}
 	p = lives_probe(x, &x->samples, true);
 	past.verdict = td_probe_end(&p);

@@ -95,7 +95,7 @@ impl Default for Retired {
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sample {
     quarter: u64,
-    crc: u32,
+    sum: u32,
     heat: u32,
     unknown: bool,
 }
@@ -123,6 +123,7 @@ pub struct RawSamples {
     pub(crate) sequence: u64,
     pub(crate) stopped: bool,
     pub(crate) sure: bool,
+    pub(crate) of_crcs: bool,
     pub(crate) count: u32,
     pub(crate) traces: u32,
     pub(crate) mark: u32,
@@ -137,6 +138,7 @@ impl Default for RawSamples {
             sequence: 0,
             stopped: false,
             sure: false,
+            of_crcs: false,
             count: 0,
             traces: 0,
             mark: 0,

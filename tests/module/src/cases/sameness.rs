@@ -2,6 +2,7 @@
 //! A start that cannot know that the disk is unchanged is cold, or refused with dirty data (promise 21).
 
 mod cost;
+mod sums;
 mod watched;
 
 use anyhow::{Context, Result, ensure};
@@ -89,6 +90,16 @@ pub const CASES: &[Entry] = &[
     (
         "sameness: what is read most is compared after a cut",
         read_most,
+    ),
+    // promise 21: uml-plain/sameness: a change of a block with a checksum of its own
+    (
+        "sameness: a change of a block with a checksum of its own",
+        sums::of_its_own,
+    ),
+    // promise 21: uml-plain/sameness: notes of an older module
+    (
+        "sameness: notes of an older module",
+        sums::of_an_older_module,
     ),
     (
         "sameness: another file system is made through the cache",
