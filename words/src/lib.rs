@@ -45,7 +45,7 @@ pub use names::{
     plan_title, quoted, short_name,
 };
 pub use numbers::{binary_size, bytes, percent, rate, short_time};
-pub use other::other_words;
+pub use other::{other_words, remove_other_words};
 pub use plan::{Erased, step_name, step_words, warning_words};
 pub use reader::Reader;
 pub use response::{ResponseWords, response_words};

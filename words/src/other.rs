@@ -4,7 +4,7 @@
 use gettextrs::gettext;
 use tandem_api::{DeviceText, Mode, OtherCache, OtherKind, OtherMode, OtherState};
 
-use crate::{SEPARATOR, bytes, device_facts, fill, mode_name, percent, plain_name};
+use crate::{Consent, SEPARATOR, bytes, device_facts, fill, mode_name, percent, plain_name};
 
 /// The disk, and what is known of its cache.
 #[must_use]
@@ -29,6 +29,54 @@ pub fn other_words(cache: &OtherCache) -> [String; 2] {
         false => disks.join(", "),
     };
     [title, lines.join("\n")]
+}
+
+/// The question before LVM removes a cache that it has made. It names the devices, and what the disk lacks.
+#[must_use]
+pub fn remove_other_words(cache: &OtherCache) -> Consent {
+    let all = |devices: &[DeviceText]| devices.iter().map(titled).collect::<Vec<_>>().join(", ");
+    let unwritten = cache.may_be_unwritten();
+    let written = match (unwritten, cache.unwritten_known) {
+        (false, _) => gettext("Everything is on the hard disk already."),
+        (true, true) => gettext("{amount} not yet on the hard disk is written to it first."),
+        (true, false) => gettext("What is not yet on the hard disk is written to it first."),
+    };
+    let removed = gettext(
+        "LVM then removes the cache from {disk}. The volume “{volume}” stays in use all the time, with all its files.",
+    );
+    let freed = gettext("{ssd} stays in the volume group, with free space.");
+    let mut parts = vec![written, removed, freed];
+    if unwritten {
+        let cancel = match cache.kind {
+            OtherKind::LvmWritecache => gettext(
+                "You can cancel while it writes. The cache then stays, but LVM may go on writing until everything is on the hard disk.",
+            ),
+            _ => gettext("You can cancel while it writes. The cache then stays."),
+        };
+        parts.push(cancel);
+        parts.push(gettext("Other LVM commands wait meanwhile."));
+    }
+    let body = fill(
+        &parts.join("\n\n"),
+        &[
+            ("amount", &bytes(cache.unwritten_bytes)),
+            ("disk", &all(&cache.disks)),
+            ("ssd", &all(&cache.ssds)),
+            ("volume", &cache.name),
+        ],
+    );
+    let (heading, agree) = match unwritten {
+        true => (
+            gettext("Write Back and Remove?"),
+            gettext("_Write Back and Remove"),
+        ),
+        false => (gettext("Remove Cache?"), gettext("_Remove Cache")),
+    };
+    Consent {
+        heading,
+        body,
+        agree,
+    }
 }
 
 fn titled(device: &DeviceText) -> String {
@@ -117,6 +165,7 @@ mod tests {
     fn cache() -> OtherCache {
         OtherCache {
             kind: OtherKind::Bcache,
+            id: "bcache0".into(),
             name: "bcache0".into(),
             mapped: DeviceText::none().object,
             mount_points: vec!["/srv".into()],
@@ -151,6 +200,36 @@ mod tests {
             ..cache()
         };
         assert!(other_words(&complete)[1].ends_with("Everything is on the hard disk."));
+    }
+
+    #[test]
+    fn the_question_names_the_devices_and_what_the_disk_lacks() {
+        let lvm = OtherCache {
+            kind: OtherKind::LvmWritecache,
+            name: "films/my-movies".into(),
+            ..cache()
+        };
+        let question = remove_other_words(&lvm);
+        assert_eq!(question.heading, "Write Back and Remove?");
+        let body = question.body.replace('\u{a0}', " ");
+        for part in [
+            "WDC",
+            "S1",
+            "4.0 GB",
+            "Flash",
+            "2.0 GB not yet",
+            "films/my-movies",
+            "go on writing",
+        ] {
+            assert!(body.contains(part), "{part}: {body}");
+        }
+        let clean = OtherCache {
+            unwritten_bytes: 0,
+            ..lvm
+        };
+        let question = remove_other_words(&clean);
+        assert_eq!(question.heading, "Remove Cache?");
+        assert!(!question.body.contains("cancel"), "{}", question.body);
     }
 
     #[test]

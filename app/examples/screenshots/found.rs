@@ -109,6 +109,7 @@ async fn others(window: &Window, camera: &Camera, levers: &SimulationProxy<'_>) 
     };
     let bcache = OtherCache {
         kind: OtherKind::Bcache,
+        id: "bcache0".to_owned(),
         name: "bcache0".to_owned(),
         mapped: DeviceText::none().object,
         mount_points: vec!["/srv/photos".to_owned()],
@@ -125,6 +126,7 @@ async fn others(window: &Window, camera: &Camera, levers: &SimulationProxy<'_>) 
     };
     let lvm = OtherCache {
         kind: OtherKind::LvmCache,
+        id: format!("LVM-{}", "a".repeat(64)),
         name: "vg/films".to_owned(),
         mode: OtherMode::Writethrough,
         unwritten_bytes: 0,

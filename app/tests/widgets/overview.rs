@@ -215,6 +215,7 @@ fn the_row_of_another_cache_stays_while_its_figures_change() {
     store.apply_disks(Ok(snapshot(&["sda"])));
     let mut cache = OtherCache {
         kind: OtherKind::Bcache,
+        id: "bcache0".into(),
         name: "bcache0".into(),
         mapped: DeviceText::none().object,
         mount_points: vec![],

@@ -124,6 +124,10 @@ words! {
         /// The share of this cache cannot be changed: `device` (the SSD), `name` (`own-partition`: the service did not
         /// make the partition of the cache; `system`: the running system is on the disk).
         NotResizable = "not-resizable",
+        /// The service cannot have this cache of another system removed: `device` (the disk), `name` (`ssd-missing`;
+        /// `failed`: the cache has failed; `system`: another system than LVM has made it; `volume`: the volume is a hidden part
+        /// of another one, or its devices are not known).
+        OtherNotRemovable = "other-not-removable",
         /// The SSD belongs to a cache of another disk: `device` (the SSD).
         WrongDisk = "wrong-disk",
         /// The metadata of the cache on the SSD is damaged, so no data on the SSD can be trusted: `device` (the SSD).
@@ -140,7 +144,8 @@ words! {
         /// A speed test has no result: `device`, `name` (`read`: the device cannot be read; `slow`: the device does not
         /// answer in time, or wakes up too late; `changed`: the cache was changed meanwhile, or its SSD is gone).
         SpeedTestFailed = "speed-test-failed",
-        /// The job was cancelled.
+        /// The job was cancelled: `name` (`cleaner`: LVM was stopped, and its write cache goes on to write to the disk what is
+        /// on the SSD only; otherwise empty).
         Cancelled = "cancelled",
         /// The service was killed in the middle of the job. The next start of the service undid or finished the job.
         Interrupted = "interrupted",

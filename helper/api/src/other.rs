@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Caches that another system has made. The service shows them and does not change them.
+//! Caches that another system has made. The service shows them, and has LVM remove those that LVM has made.
 
 use crate::DeviceText;
 use crate::OwnedObjectPath;
@@ -64,6 +64,9 @@ words! {
 pub struct OtherCache {
     /// The system.
     pub kind: OtherKind,
+    /// Names the cache in [`crate::ManagerProxy::plan_remove_other`], and in the job of the removal
+    /// ([`crate::JobProxy::cache_uuid`]): the UUID of its mapping, or its name.
+    pub id: String,
     /// The name by which the tools of that system know the cache: `bcache0`, `vg/lv`, the name of a mapping.
     pub name: String,
     /// The device that programs use; none if UDisks2 does not show it.
@@ -94,6 +97,12 @@ pub struct OtherCache {
 }
 
 impl OtherCache {
+    /// Whether the service can have the cache removed at all: LVM has made it.
+    #[must_use]
+    pub fn can_be_removed(&self) -> bool {
+        matches!(self.kind, OtherKind::LvmCache | OtherKind::LvmWritecache)
+    }
+
     /// Whether data may be on the SSD only.
     #[must_use]
     pub fn may_be_unwritten(&self) -> bool {

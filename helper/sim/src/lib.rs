@@ -8,6 +8,7 @@ mod dirt;
 mod facts;
 mod held;
 mod levers;
+mod lvm;
 mod mappings;
 mod module;
 mod partitions;

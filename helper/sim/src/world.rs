@@ -3,6 +3,7 @@
 
 use super::catalogue;
 use super::counters::Load;
+use super::lvm::Run;
 use super::questions::Questions;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -140,6 +141,8 @@ pub struct Scene {
     pub other_load: u64,
     /// The caches of other systems.
     pub others: Vec<OtherCache>,
+    /// What LVM removes now, by the ids of the caches.
+    pub lvm: BTreeMap<String, Run>,
     /// Kernel name of the device from which GRUB starts this machine.
     pub grub_disk: Option<String>,
     /// The devices that were unplugged and may come back: kernel name, device, and the drive if the whole drive was

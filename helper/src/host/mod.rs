@@ -5,6 +5,7 @@
 pub mod device_mapper;
 pub mod disks;
 pub mod initramfs;
+pub mod lvm;
 pub mod module;
 pub mod names;
 #[cfg(test)]

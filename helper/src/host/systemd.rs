@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Starts and stops units of systemd: mount units and the unit that loads the module.
+//! Starts and stops units of systemd: mount units, the unit that loads the module, and units for single programs.
+
+pub(crate) mod program;
 
 use crate::machine::mounts::table;
 use crate::machine::mounts::units::mount_unit;
@@ -30,6 +32,7 @@ trait Systemd {
     fn get_unit(&self, name: &str) -> zbus::Result<OwnedObjectPath>;
     fn reload(&self) -> zbus::Result<()>;
     fn reset_failed_unit(&self, name: &str) -> zbus::Result<()>;
+    fn kill_unit(&self, name: &str, whom: &str, signal: i32) -> zbus::Result<()>;
     fn start_transient_unit(
         &self,
         name: &str,

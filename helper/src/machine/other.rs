@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Caches that other systems have made on this machine. They are shown, and never changed.
+//! Caches that other systems have made on this machine. Nothing here changes them.
 
 mod bcache;
 mod dm_cache;
@@ -103,7 +103,14 @@ impl Names<'_> {
         let ssds: Vec<_> = ssds.into_iter().filter(|name| !in_memory(name)).collect();
         let device = self.by_number(&mapping.number);
         let kind = (target.kind)(set_up);
-        Some(self.shown(kind, &name, device, (disk.as_slice(), &ssds), told))
+        let shown = self.shown(kind, &name, device, (disk.as_slice(), &ssds), told);
+        match mapping.uuid.is_empty() {
+            true => Some(shown),
+            false => Some(OtherCache {
+                id: plain(&mapping.uuid),
+                ..shown
+            }),
+        }
     }
 
     fn found(&self, of: Found) -> OtherCache {
@@ -122,6 +129,7 @@ impl Names<'_> {
     ) -> OtherCache {
         OtherCache {
             kind,
+            id: plain(name),
             name: plain(name),
             mapped: device
                 .map_or(DeviceText::none(), |d| d.ident.text.clone())
@@ -190,6 +198,7 @@ mod tests {
             (OtherKind::LvmCache, "vg/films")
         );
         assert!(told.may_be_unwritten());
+        assert_eq!(told.id, "LVM-abc");
         let plain = Foreign {
             uuid: String::new(),
             ..mapping

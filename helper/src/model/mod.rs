@@ -4,5 +4,6 @@
 pub mod action;
 pub mod facts;
 pub mod live;
+pub mod lvm;
 pub mod other_format;
 pub mod record;

@@ -8,12 +8,14 @@
 
 mod creation;
 mod drain;
+mod lvm;
 mod removal;
 mod resize;
 mod settle;
 mod undo;
 
 pub use drain::Drained;
+pub use lvm::remove as remove_by_lvm;
 
 use crate::decide::plan::Plan;
 use crate::host::Host;

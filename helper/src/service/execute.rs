@@ -167,12 +167,12 @@ impl Service {
         uid: u32,
     ) -> Result<OwnedObjectPath, Failure> {
         let (kind, uuid) = (plan.kind, plan.uuid.clone());
-        let (steps, actions) = (plan.reply.steps.clone(), plan.actions.clone());
+        let devices = involved(&plan.actions).ok_or_else(no_devices)?;
         self.start_job(
             kind,
             uuid,
-            steps,
-            &actions,
+            plan.reply.steps.clone(),
+            devices,
             uid,
             move |this, watcher| async move {
                 apply::run(this.host(), &this.store, &plan, uid, &*watcher)
@@ -190,13 +190,13 @@ impl Service {
             Err(_) => 0,
         };
         let (kind, uuid, owner) = (intent.kind, intent.uuid.clone(), intent.owner);
-        let actions = intent.actions.clone();
-        let steps = Action::steps(&actions, 0, bytes);
+        let devices = involved(&intent.actions).ok_or_else(no_devices)?;
+        let steps = Action::steps(&intent.actions, 0, bytes);
         self.start_job(
             kind,
             uuid,
             steps,
-            &actions,
+            devices,
             owner,
             move |this, watcher| async move {
                 apply::recover(this.host(), &this.store, intent, &*watcher).await
@@ -205,17 +205,16 @@ impl Service {
         .await
     }
 
-    async fn start_job<J: Future<Output = Result<(), Failure>> + Send>(
+    /// Starts a job on these devices, disk and SSD.
+    pub(super) async fn start_job<J: Future<Output = Result<(), Failure>> + Send>(
         self: &Arc<Self>,
         kind: JobKind,
         uuid: String,
         steps: Vec<Step>,
-        actions: &[Action],
+        devices: [Ident; 2],
         uid: u32,
         work: impl FnOnce(Arc<Self>, Arc<Progress>) -> J + Send + 'static,
     ) -> Result<OwnedObjectPath, Failure> {
-        let devices = involved(actions)
-            .ok_or_else(|| Failure::new(Kind::Internal).detail("plan without devices"))?;
         let (path, tested) = {
             let mut inner = self.inner();
             let records = kind != JobKind::Flush;
@@ -327,6 +326,10 @@ impl Inner {
         let test = self.test.as_ref();
         test.is_some_and(|test| test.make_way(devices))
     }
+}
+
+fn no_devices() -> Failure {
+    Failure::new(Kind::Internal).detail("plan without devices")
 }
 
 /// The work of a job in words, for the programs that ask why the machine must stay on.

@@ -20,6 +20,7 @@ mod iface;
 mod inhibit;
 mod jobs;
 mod kernels;
+mod lvm;
 mod module;
 mod names;
 mod offers;
@@ -191,6 +192,7 @@ impl Service {
         // The recovery may wait for a check of a file system, so the records are followed beside it.
         tokio::spawn(this.clone().follow_risk());
         this.recover().await;
+        this.take_up_lvm().await;
         this.load_watches().await;
         tokio::spawn(this.clone().follow_others());
         let seen = this.refresh().await;

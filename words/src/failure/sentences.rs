@@ -357,6 +357,23 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("{device} belongs to the cache of another disk."),
             gettext("Choose another SSD, or connect the disk that it belongs to."),
         ),
+        Kind::OtherNotRemovable => (
+            gettext("Cannot Be Removed Here"),
+            match failure.name.as_str() {
+                "ssd-missing" => gettext(
+                    "The SSD of the cache is missing, and data for {device} may be stored only on it.",
+                ),
+                "failed" => gettext("The cache of {device} has failed."),
+                "volume" => gettext(
+                    "The cache of {device} is part of a larger LVM volume, such as a thin pool or a volume with snapshots.",
+                ),
+                _ => gettext("The cache of {device} was not set up by LVM."),
+            },
+            match failure.name.as_str() {
+                "ssd-missing" => gettext("Connect the SSD, then try again."),
+                _ => gettext("Remove it with the program that set it up."),
+            },
+        ),
         Kind::NotResizable if failure.name == "system" => (
             gettext("Size Cannot Be Changed"),
             gettext("The running system is on the disk of this cache."),
@@ -401,6 +418,13 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
                 gettext("A step failed on {device}.")
             },
             gettext("Look at the details, then try again."),
+        ),
+        Kind::Cancelled if failure.name == "cleaner" => (
+            gettext("Canceled"),
+            gettext(
+                "The cache stays. LVM may go on writing what is on the SSD to {device}, and the cache may keep nothing new until then.",
+            ),
+            String::new(),
         ),
         Kind::Cancelled => (
             gettext("Canceled"),

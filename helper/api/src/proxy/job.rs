@@ -70,7 +70,8 @@ pub trait Job {
     #[zbus(property)]
     fn paused(&self) -> zbus::Result<bool>;
 
-    /// UUID of the cache that the job creates or changes, 32 hex digits.
+    /// UUID of the cache that the job creates or changes, 32 hex digits; for a cache of another system
+    /// [`crate::OtherCache::id`].
     #[zbus(property(emits_changed_signal = "const"))]
     fn cache_uuid(&self) -> zbus::Result<String>;
 

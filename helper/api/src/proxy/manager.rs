@@ -111,10 +111,26 @@ pub trait Manager {
     #[zbus(property)]
     fn devices(&self) -> zbus::Result<Vec<JudgedDevice>>;
 
-    /// Caches that other systems have made: bcache, LVM, dm-cache and so on. The service shows them and does not change them. It
-    /// signals changes of the machine at once, and looks at their figures every 14 s.
+    /// Caches that other systems have made: bcache, LVM, dm-cache and so on. The service shows them. It signals changes of the
+    /// machine at once, and looks at their figures every 14 s.
     #[zbus(property)]
     fn other_caches(&self) -> zbus::Result<Vec<OtherCache>>;
+
+    /// Says what the removal of a cache that LVM has made would do ([`OtherCache::id`]). The amounts are those of
+    /// [`Self::other_caches`]. Needs no authorisation and changes nothing.
+    ///
+    /// # Errors
+    /// `WrongState` if there is no such cache; `OtherNotRemovable`.
+    fn plan_remove_other(&self, id: &str) -> zbus::Result<PlanReply>;
+
+    /// Has LVM write back what is on the SSD only and remove the cache, after asking the user to authenticate
+    /// (`org.tandemcache.Tandem1.remove`). The volume stays in use. A job that is cancelled keeps the cache. LVM goes on if the
+    /// service is killed, and the next service takes the job up.
+    ///
+    /// # Errors
+    /// As [`Self::create`]; `OtherNotRemovable`.
+    #[zbus(allow_interactive_auth)]
+    fn remove_other(&self, plan_id: &str, digest: &str) -> zbus::Result<OwnedObjectPath>;
 
     /// The caches on SSDs that are there and of which this system has no record.
     #[zbus(property)]

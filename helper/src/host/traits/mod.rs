@@ -3,12 +3,14 @@
 
 mod computer;
 mod disks;
+mod lvm;
 mod mappings;
 mod module;
 mod observing;
 
 pub use computer::Computer;
 pub use disks::Disks;
+pub use lvm::Lvm;
 pub use mappings::Mappings;
 pub use module::Module;
 pub use observing::Observing;
@@ -17,6 +19,6 @@ pub use observing::Observing;
 ///
 /// A caller may hold no lock that another of its calls needs while it calls a method: the methods wait for hardware
 /// and for other services.
-pub trait Host: Computer + Module + Disks + Mappings + Observing {}
+pub trait Host: Computer + Module + Disks + Mappings + Observing + Lvm {}
 
-impl<T: Computer + Module + Disks + Mappings + Observing> Host for T {}
+impl<T: Computer + Module + Disks + Mappings + Observing + Lvm> Host for T {}

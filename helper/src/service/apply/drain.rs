@@ -17,7 +17,7 @@ pub(super) const QUERY_INTERVAL: Duration = Duration::from_millis(500);
 /// The rate is measured over so many queries.
 const RATE_QUERIES: usize = 20;
 /// After so many failed queries in a row the mapping counts as gone.
-const MAX_FAILED_QUERIES: u32 = 10;
+pub(super) const MAX_FAILED_QUERIES: u32 = 10;
 
 /// How far a drain is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,8 @@ pub struct Drained {
 }
 
 /// The bytes that were left at the last queries.
-struct DrainRate {
+#[derive(Default)]
+pub(super) struct DrainRate {
     looks: VecDeque<(Instant, u64)>,
     total: u64,
 }
@@ -41,6 +42,17 @@ struct DrainRate {
 impl DrainRate {
     fn update(&mut self, now: Instant, sample: &Sample) -> Drained {
         let left = sample.dirty_sectors.saturating_mul(SECTOR_BYTES);
+        // The estimate is the module's: it knows the order in which it writes, and when it knows enough for an
+        // estimate.
+        let seconds = sample.drain_seconds;
+        Drained {
+            seconds,
+            ..self.measure(now, left)
+        }
+    }
+
+    /// So many bytes are left. The estimate is made of the rate.
+    pub(super) fn measure(&mut self, now: Instant, left: u64) -> Drained {
         self.total = self.total.max(left);
         if self.looks.len() == RATE_QUERIES {
             self.looks.pop_front();
@@ -51,13 +63,12 @@ impl DrainRate {
             let written = had.saturating_sub(left) as f64;
             if time > 0.0 { written / time } else { 0.0 }
         });
+        let rate = rate as u64;
         Drained {
             left,
             total: self.total,
-            rate: rate as u64,
-            // The estimate is the module's: it knows the order in which it writes, and when it knows enough for an
-            // estimate.
-            seconds: sample.drain_seconds,
+            rate,
+            seconds: left.checked_div(rate).unwrap_or(0),
         }
     }
 }
@@ -118,10 +129,7 @@ async fn follow(
     pair: &Pair,
     watcher: &dyn Watcher,
 ) -> Result<(), Failure> {
-    let mut pace = DrainRate {
-        looks: VecDeque::new(),
-        total: 0,
-    };
+    let mut pace = DrainRate::default();
     let (mut told, mut failed_queries, mut stall) = (false, 0, None::<Stall>);
     // Requests that were in flight when the flush began may still have left dirty data.
     let mut clean = false;
@@ -191,10 +199,7 @@ mod tests {
 
     #[test]
     fn the_pace_follows_what_is_left_and_the_estimate_is_the_modules() {
-        let mut pace = DrainRate {
-            looks: VecDeque::new(),
-            total: 0,
-        };
+        let mut pace = DrainRate::default();
         let begun = Instant::now();
         let first = pace.update(begun, &at(2_000_000, 0));
         assert_eq!((first.rate, first.seconds), (0, 0));

@@ -116,9 +116,20 @@ impl Progress {
         })
     }
 
+    /// How far the present step is with moving data, if it moves data.
+    fn moved(&self) -> Option<Drained> {
+        self.get(|s| {
+            let step = self.steps.get(s.index);
+            let moves = step.is_some_and(|step| step.kind == StepKind::Drain)
+                && !s.undoing
+                && s.finished.is_none();
+            s.drained.filter(|_| moves)
+        })
+    }
+
     /// The estimate uses the rate so far. A step that moves data has its own estimate and does not count for the rate.
     fn seconds_left(&self) -> u64 {
-        if let Some(drained) = self.get(|s| s.drained.filter(|_| s.pausable)) {
+        if let Some(drained) = self.moved() {
             return drained.seconds;
         }
         let done = self.fraction();
@@ -242,10 +253,10 @@ impl JobObject {
             self.paused_changed(emitter).await?;
         }
         let moved = old.is_none_or(|old| old.drained != new.drained);
-        if moved || old.is_none_or(|old| old.pausable != new.pausable) {
+        let stepped = old.is_none_or(|old| old.index != new.index);
+        if moved || stepped {
             self.rate_bytes_changed(emitter).await?;
         }
-        let stepped = old.is_none_or(|old| old.index != new.index);
         if stepped {
             self.step_index_changed(emitter).await?;
         }
@@ -332,8 +343,7 @@ impl JobObject {
 
     #[zbus(property)]
     fn rate_bytes(&self) -> u64 {
-        self.progress
-            .get(|s| s.drained.filter(|_| s.pausable).map_or(0, |d| d.rate))
+        self.progress.moved().map_or(0, |drained| drained.rate)
     }
 
     #[zbus(property)]

@@ -132,6 +132,25 @@ impl ManagerObject {
         self.0.other_caches()
     }
 
+    async fn plan_remove_other(
+        &self,
+        id: &str,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<PlanReply, Failure> {
+        self.0.note_activity();
+        self.0.plan_remove_other(&header, id).await
+    }
+
+    async fn remove_other(
+        &self,
+        plan_id: &str,
+        digest: &str,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<OwnedObjectPath, Failure> {
+        self.0.note_activity();
+        self.0.remove_other(&header, plan_id, digest).await
+    }
+
     #[zbus(property)]
     fn found_caches(&self) -> Vec<FoundCache> {
         self.0.found_caches()

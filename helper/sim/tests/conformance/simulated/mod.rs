@@ -10,6 +10,7 @@ mod health;
 mod judged;
 mod kept;
 mod kernels;
+mod lvm;
 mod naming;
 mod others;
 mod renamed;

@@ -13,6 +13,7 @@ async fn a_cache_of_another_system_is_told_until_it_is_gone() {
     assert!(manager.other_caches().await.unwrap().is_empty());
     let mut cache = OtherCache {
         kind: OtherKind::Bcache,
+        id: "bcache0".into(),
         name: "bcache0".into(),
         mapped: DeviceText::none().object,
         mount_points: vec!["/srv".into()],

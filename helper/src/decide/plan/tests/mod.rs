@@ -4,6 +4,7 @@
 mod early;
 mod judge;
 mod later;
+mod other;
 mod partition;
 mod refusals;
 mod removal;

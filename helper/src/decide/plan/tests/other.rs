@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Which caches of other systems can be removed, and what is planned for them.
+
+use super::*;
+use tandem_api::{OtherCache, OtherKind, OtherMode, OtherState, StepKind};
+
+fn facts() -> Facts {
+    Facts {
+        devices: vec![device("sda", 1 << 40), device("sdb", 1 << 38)],
+        ..Facts::default()
+    }
+}
+
+fn cache() -> OtherCache {
+    let text = |name: &str| device(name, 1 << 40).ident.text;
+    OtherCache {
+        kind: OtherKind::LvmCache,
+        id: format!("LVM-{}", "a1".repeat(32)),
+        name: "films/my-movies".into(),
+        mapped: text("md0").object,
+        mount_points: vec!["/srv".into()],
+        disks: vec![text("sda")],
+        ssds: vec![text("sdb")],
+        state: OtherState::Working,
+        mode: OtherMode::Writeback,
+        cache_bytes: 1 << 30,
+        used_bytes: 1 << 20,
+        unwritten_bytes: 1 << 16,
+        unwritten_known: true,
+        read_hits: 0,
+        read_misses: 0,
+    }
+}
+
+fn planned(cache: &OtherCache) -> Result<Vec<(StepKind, u64)>, (Kind, String)> {
+    let planned = super::super::remove_other(cache, &facts(), 1000);
+    let (plan, removal) = planned.map_err(|failure| (failure.kind, failure.name))?;
+    assert_eq!(removal.steps, plan.reply.steps);
+    assert_eq!((removal.volume, removal.owner), (cache.name.clone(), 1000));
+    assert_eq!((plan.uuid, plan.actions.len()), (cache.id.clone(), 0));
+    Ok(plan.reply.steps.iter().map(|s| (s.kind, s.bytes)).collect())
+}
+
+#[test]
+fn what_the_disk_lacks_is_written_back_first() {
+    let both = [
+        (StepKind::Drain, 1 << 16),
+        (StepKind::Detach, 0),
+        (StepKind::FreeSsd, 0),
+    ];
+    assert_eq!(planned(&cache()), Ok(both.to_vec()));
+    let clean = OtherCache {
+        unwritten_bytes: 0,
+        state: OtherState::Cleaning,
+        ..cache()
+    };
+    assert_eq!(planned(&clean), Ok(both[1..].to_vec()));
+}
+
+#[test]
+fn without_its_ssd_nothing_is_removed_whatever_the_mode() {
+    let missing = || Err((Kind::OtherNotRemovable, "ssd-missing".to_owned()));
+    for mode in [OtherMode::Writethrough, OtherMode::Writeback] {
+        let without = OtherCache {
+            state: OtherState::WithoutSsd,
+            mode,
+            ..cache()
+        };
+        assert_eq!(planned(&without), missing());
+        let unnamed = OtherCache {
+            ssds: vec![],
+            mode,
+            ..cache()
+        };
+        assert_eq!(planned(&unnamed), missing());
+    }
+}
+
+#[test]
+fn only_whole_volumes_of_lvm_with_known_devices_are_removed() {
+    type Change = fn(&mut OtherCache);
+    let changes: [(&str, Change); 7] = [
+        ("system", |c| c.kind = OtherKind::Bcache),
+        ("system", |c| c.kind = OtherKind::DmCache),
+        ("failed", |c| c.state = OtherState::Failed),
+        ("volume", |c| c.id.push_str("-real")),
+        ("volume", |c| c.name = "films".into()),
+        ("volume", |c| c.name = "-films/--force".into()),
+        ("volume", |c| c.disks.clear()),
+    ];
+    for (name, change) in changes {
+        let mut changed = cache();
+        change(&mut changed);
+        let refused = Err((Kind::OtherNotRemovable, name.to_owned()));
+        assert_eq!(planned(&changed), refused, "{changed:?}");
+    }
+    let mut gone = cache();
+    gone.ssds[0].object = device("sdz", 1 << 38).ident.text.object;
+    assert_eq!(planned(&gone), Err((Kind::DeviceGone, String::new())));
+}

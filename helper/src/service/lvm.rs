@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Removals of caches that LVM has made, on the bus.
+
+use super::Service;
+use super::offers::Named;
+use crate::decide::plan;
+use crate::model::lvm::LvmRemoval;
+use crate::service::apply;
+use crate::service::auth::{self, Permission};
+use crate::service::iface::job::Progress;
+use std::sync::Arc;
+use std::time::Duration;
+use tandem_api::{Failure, JobKind, Kind, OtherCache, PlanReply};
+use tokio::time::timeout;
+use zbus::OwnedObjectPath;
+use zbus::message::Header;
+
+/// Longest wait for a look at the caches of other systems: one of them may not answer.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// The cache with this id.
+fn find(caches: Vec<OtherCache>, id: &str) -> Result<OtherCache, Failure> {
+    let gone = || Failure::new(Kind::WrongState).name("not-found");
+    caches
+        .into_iter()
+        .find(|cache| cache.id == id)
+        .ok_or_else(gone)
+}
+
+impl Service {
+    /// `Manager.PlanRemoveOther`. The plan is made of what is known, so that a caller causes no work.
+    pub(crate) async fn plan_remove_other(
+        &self,
+        header: &Header<'_>,
+        id: &str,
+    ) -> Result<PlanReply, Failure> {
+        let caller = self.caller(header).await?;
+        let cache = find(self.other_caches(), id)?;
+        let facts = self.inner().devices.clone();
+        let (plan, _) = plan::remove_other(&cache, &facts, caller.uid)?;
+        Ok(self.inner().offers.keep(plan, None, caller.uid))
+    }
+
+    /// `Manager.RemoveOther`. After the authorisation the plan is made anew.
+    pub(crate) async fn remove_other(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+        plan_id: &str,
+        digest: &str,
+    ) -> Result<OwnedObjectPath, Failure> {
+        let _call = self.call();
+        let uid = self.caller(header).await?.uid;
+        let unknown = || Failure::new(Kind::PlanUnknown);
+        let named = Named {
+            id: plan_id,
+            digest,
+            kind: JobKind::Remove,
+            cache: None,
+            uid,
+        };
+        let found = self.inner().offers.find(&named);
+        let (frozen, _) = found.ok_or_else(unknown)?;
+        // The plans for caches of Tandem are executed elsewhere.
+        find(self.other_caches(), &frozen.uuid).map_err(|_| unknown())?;
+        let (disk, ssd) = (&frozen.reply.origin, &frozen.reply.ssd);
+        auth::check(&self.connection, header, Permission::Remove, disk, ssd).await?;
+        if !self.inner().offers.take(plan_id) {
+            return Err(unknown());
+        }
+        self.note_activity();
+        let facts = Arc::new(self.facts_in_time().await?);
+        let look = timeout(LIMIT, self.host.other_caches(facts.clone()));
+        let now = look.await.unwrap_or_else(|_| self.other_caches());
+        let cache = find(now, &frozen.uuid)?;
+        let (now, removal) = plan::remove_other(&cache, &facts, uid)?;
+        if now.reply.origin != *disk || now.reply.ssd != *ssd {
+            return Err(Failure::new(Kind::DeviceChanged).device(disk));
+        }
+        self.ensure_no_job(&removal.devices).await?;
+        self.begin_lvm(removal, true).await
+    }
+
+    /// Starts the job of a removal. `begin`: LVM has not begun yet.
+    async fn begin_lvm(
+        self: &Arc<Self>,
+        removal: LvmRemoval,
+        begin: bool,
+    ) -> Result<OwnedObjectPath, Failure> {
+        let (uuid, steps) = (removal.id.clone(), removal.steps.clone());
+        let (devices, owner) = (removal.devices.clone(), removal.owner);
+        let work = move |this: Arc<Self>, watcher: Arc<Progress>| async move {
+            apply::remove_by_lvm(this.host(), &removal, begin, &*watcher).await
+        };
+        self.start_job(JobKind::Remove, uuid, steps, devices, owner, work)
+            .await
+    }
+
+    /// Takes up the removals that LVM was at when an earlier process of the service was killed.
+    pub(super) async fn take_up_lvm(self: &Arc<Self>) {
+        for removal in self.host.begun_removals().await {
+            let volume = removal.volume.clone();
+            if let Err(e) = self.begin_lvm(removal, false).await {
+                tracing::error!("cannot follow the removal of the cache of {volume}: {e}");
+            }
+        }
+    }
+}
