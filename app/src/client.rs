@@ -5,6 +5,7 @@
 //! [`Failure`], so that there is one road from a failed call to the words on the screen.
 
 mod mirror;
+mod others;
 mod tandem;
 mod udisks;
 

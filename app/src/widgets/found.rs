@@ -49,7 +49,7 @@ fn row([title, subtitle]: [String; 2]) -> adw::ActionRow {
 }
 
 /// `about`: the device, for people who hear the button.
-fn button(label: &str, about: &str, action: &str, object: &str) -> gtk::Button {
+pub(super) fn button(label: &str, about: &str, action: &str, object: &str) -> gtk::Button {
     let button = gtk::Button::builder()
         .label(label)
         .valign(gtk::Align::Center)

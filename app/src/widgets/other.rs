@@ -2,24 +2,76 @@
 //! Rows for caches that other systems have made.
 
 use adw::prelude::*;
+use gettextrs::gettext;
 use tandem_api::OtherCache;
 
-use crate::display::other_words;
+use crate::display::{SEPARATOR, job_title, other_words, progress_words};
+use crate::model::facts::JobFacts;
+use crate::widgets::found::button;
 
-/// A cache of another system. It has no button: its own tools change it.
-pub fn other_row(cache: &OtherCache) -> adw::ActionRow {
+/// Action: asks whether a cache that LVM has made is to be removed. Its target is the id of the cache.
+pub const REMOVE_OTHER: &str = "win.remove-other";
+/// Action: cancels the removal of such a cache. Its target is the object path of the job.
+pub const CANCEL_OTHER: &str = "win.cancel-other";
+
+/// A cache of another system, with the job that removes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OtherShown {
+    /// The cache.
+    pub cache: OtherCache,
+    /// Its job, while it runs.
+    pub job: Option<JobFacts>,
+}
+
+impl OtherShown {
+    /// Whether the row of `self` can show `other`, because the button stays.
+    #[must_use]
+    pub fn keeps_row(&self, other: &Self) -> bool {
+        let of = |shown: &Self| {
+            let job = shown.job.as_ref();
+            let job = job.map(|job| (job.path.clone(), job.cancellable));
+            let unwritten = shown.cache.can_be_removed() && shown.cache.may_be_unwritten();
+            (shown.cache.kind, shown.cache.id.clone(), unwritten, job)
+        };
+        of(self) == of(other)
+    }
+}
+
+/// A cache of another system. Those of LVM have a button that removes them, or that cancels the removal.
+pub fn other_row(shown: &OtherShown) -> adw::ActionRow {
     let row = adw::ActionRow::builder()
         .use_markup(false)
         .title_lines(0)
         .subtitle_lines(0)
         .build();
-    set_other(&row, cache);
+    set_other(&row, shown);
+    let name = row.title();
+    match &shown.job {
+        Some(job) => {
+            let cancel = button(&gettext("Cancel"), &name, CANCEL_OTHER, &job.path);
+            cancel.set_visible(job.cancellable);
+            row.add_suffix(&cancel);
+        }
+        None if shown.cache.can_be_removed() => {
+            let label = match shown.cache.may_be_unwritten() {
+                true => gettext("Write Back and Remove…"),
+                false => gettext("Remove…"),
+            };
+            row.add_suffix(&button(&label, &name, REMOVE_OTHER, &shown.cache.id));
+        }
+        None => {}
+    }
     row
 }
 
 /// Shows the figures of a cache in its row.
-pub fn set_other(row: &adw::ActionRow, cache: &OtherCache) {
-    let [title, subtitle] = other_words(cache);
+pub fn set_other(row: &adw::ActionRow, shown: &OtherShown) {
+    let [title, mut subtitle] = other_words(&shown.cache);
+    if let Some(job) = &shown.job {
+        let progress = progress_words(job.progress, job.rate, job.seconds_left);
+        let line = [job_title(job.kind, job.undoing), progress].join(SEPARATOR);
+        subtitle = format!("{line}\n{subtitle}");
+    }
     row.set_title(&title);
     row.set_subtitle(&subtitle);
 }

@@ -11,13 +11,14 @@ use tandem_api::{Failure, FoundCache, OtherCache};
 
 use crate::display::{failure_words, kernels_words, module_words, plain_name, watched_words};
 use crate::enrollment;
-use crate::model::objects::{CacheObject, DeviceObject};
+use crate::model::facts::JobFacts;
+use crate::model::objects::{CacheObject, DeviceObject, JobObject};
 use crate::model::store::Store;
 use crate::widgets::cache_row::CacheRow;
 use crate::widgets::device_group::{DeviceGroup, advise_button};
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::found::found_row;
-use crate::widgets::other::{other_row, set_other};
+use crate::widgets::other::{OtherShown, other_row, set_other};
 use crate::widgets::spinner::spin_while_mapped;
 
 mod imp {
@@ -67,7 +68,7 @@ mod imp {
         #[template_child]
         pub other_list: TemplateChild<gtk::ListBox>,
         /// The caches in `other_list`.
-        pub shown_others: RefCell<Vec<OtherCache>>,
+        pub shown_others: RefCell<Vec<OtherShown>>,
         #[template_child]
         pub away: TemplateChild<adw::PreferencesGroup>,
         #[template_child]
@@ -210,10 +211,16 @@ impl Overview {
     /// Shows the caches of other systems.
     fn show_others(&self, store: &Store) {
         let imp = self.imp();
-        let caches = store.other_caches();
+        let jobs: Vec<_> = store.jobs().iter().map(JobObject::facts).collect();
+        let with_job = |cache: OtherCache| {
+            let is_its = |job: &&JobFacts| job.cache_uuid == cache.id && job.finished.is_none();
+            let job = jobs.iter().find(is_its).cloned();
+            OtherShown { cache, job }
+        };
+        let caches: Vec<_> = store.other_caches().into_iter().map(with_job).collect();
         imp.others.set_visible(!caches.is_empty());
         let mut shown = imp.shown_others.borrow_mut();
-        let same = |(a, b): (&OtherCache, &OtherCache)| (a.kind, &a.name) == (b.kind, &b.name);
+        let same = |(a, b): (&OtherShown, &OtherShown)| a.keeps_row(b);
         if shown.len() == caches.len() && shown.iter().zip(&caches).all(same) {
             // The same caches have new figures: the rows stay, and with them the focus.
             for (at, cache) in (0..).zip(&caches) {

@@ -4,6 +4,7 @@
 mod follow;
 mod found;
 mod memory;
+mod others;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -116,6 +117,7 @@ mod imp {
             class.install_action("win.show-overview", None, |window, _, _| {
                 window.show_overview()
             });
+            others::install(class);
             class.install_action("win.retry", None, |window, _, _| window.start());
         }
 
@@ -309,9 +311,12 @@ impl Window {
         };
         match end {
             Ok(()) => self.toast(&job_end_words(facts, false)),
-            // The person who cancelled needs no reason; what could not be restored is a failure to show.
+            // The person who cancelled needs no reason; what could not be restored is a failure to show, and so is what
+            // LVM goes on with.
             Err(failure)
-                if failure.kind == Kind::Cancelled && failure.data != DataState::Incomplete =>
+                if failure.kind == Kind::Cancelled
+                    && failure.data != DataState::Incomplete
+                    && failure.name.is_empty() =>
             {
                 self.toast(&job_end_words(facts, true));
             }

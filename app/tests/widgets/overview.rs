@@ -4,10 +4,10 @@
 use adw::prelude::*;
 use gtk::glib;
 use tandem_api::{
-    CacheState, DeviceText, Direction, Failure, JudgedDevice, Kind, ModuleProblem, ModuleState,
-    OtherCache, OtherKind, OtherMode, OtherState, Sample, SigningKey,
+    CacheState, DeviceText, Direction, Failure, JobKind, JudgedDevice, Kind, ModuleProblem,
+    ModuleState, OtherCache, OtherKind, OtherMode, OtherState, Sample, SigningKey,
 };
-use tandem_app::model::facts::{CacheFacts, ModuleFacts, ServiceFacts};
+use tandem_app::model::facts::{CacheFacts, JobFacts, ModuleFacts, ServiceFacts};
 use tandem_app::model::inventory::{Block, Drive, Snapshot};
 use tandem_app::model::store::Store;
 use tandem_app::widgets::cache_row::CacheRow;
@@ -209,11 +209,8 @@ fn a_kernel_that_cannot_run_a_cache_is_told_on_the_first_page() {
     window.destroy();
 }
 
-#[gtk::test]
-fn the_row_of_another_cache_stays_while_its_figures_change() {
-    let (window, store) = first_page();
-    store.apply_disks(Ok(snapshot(&["sda"])));
-    let mut cache = OtherCache {
+fn other_cache() -> OtherCache {
+    OtherCache {
         kind: OtherKind::Bcache,
         id: "bcache0".into(),
         name: "bcache0".into(),
@@ -229,9 +226,62 @@ fn the_row_of_another_cache_stays_while_its_figures_change() {
         unwritten_known: true,
         read_hits: 0,
         read_misses: 0,
+    }
+}
+
+#[gtk::test]
+fn a_cache_of_lvm_has_a_button_to_remove_it_and_then_one_to_cancel_that() {
+    let (window, store) = first_page();
+    store.apply_disks(Ok(snapshot(&["sda"])));
+    let mut cache = OtherCache {
+        kind: OtherKind::LvmCache,
+        id: "LVM-1".into(),
+        name: "films/movies".into(),
+        ..other_cache()
     };
+    let tell = |cache: &OtherCache, jobs: Vec<JobFacts>| {
+        store.apply_service(ServiceFacts {
+            others: vec![cache.clone()],
+            jobs,
+            ..service(vec![])
+        });
+        hand::row(&window, "films/movies").unwrap()
+    };
+    let row = tell(&cache, vec![]);
+    let button = hand::button(&row, "Write Back and Remove…").unwrap();
+    assert_eq!(button.action_name().unwrap(), "win.remove-other");
+    assert_eq!(button.action_target_value().unwrap().str(), Some("LVM-1"));
+    let job = JobFacts {
+        path: "/jobs/1".into(),
+        cache_uuid: "LVM-1".into(),
+        kind: JobKind::Remove,
+        progress: 0.25,
+        cancellable: true,
+        ..JobFacts::default()
+    };
+    let row = tell(&cache, vec![job.clone()]);
+    let cancel = hand::button(&row, "Cancel").unwrap();
+    assert_eq!(cancel.action_target_value().unwrap().str(), Some("/jobs/1"));
+    assert!(row.subtitle().unwrap().contains("25"));
+    let later = JobFacts {
+        progress: 0.5,
+        ..job
+    };
+    assert_eq!(row, tell(&cache, vec![later]), "the button keeps the focus");
+    cache.unwritten_bytes = 0;
+    let row = tell(&cache, vec![]);
+    assert!(hand::button(&row, "Remove…").is_some());
+    window.destroy();
+}
+
+#[gtk::test]
+fn the_row_of_another_cache_stays_while_its_figures_change() {
+    let (window, store) = first_page();
+    store.apply_disks(Ok(snapshot(&["sda"])));
+    let mut cache = other_cache();
     let mut tell = |unwritten: u64, name: &str| {
         cache.unwritten_bytes = unwritten;
+        cache.id = name.into();
         cache.name = name.into();
         store.apply_service(ServiceFacts {
             others: vec![cache.clone()],
@@ -243,6 +293,7 @@ fn the_row_of_another_cache_stays_while_its_figures_change() {
     };
     let row = tell(2_000_000_000, "bcache0");
     assert!(row.subtitle().unwrap().contains("not yet on the hard disk"));
+    assert!(hand::button(&row, "Write Back and Remove…").is_none());
     let later = tell(0, "bcache0");
     assert_eq!(row, later, "a row that stays keeps the focus");
     assert!(

@@ -5,7 +5,7 @@ use crate::{Ending, emit, say, words};
 use futures_util::{FutureExt, StreamExt, select};
 use gettextrs::gettext;
 use std::time::Duration;
-use tandem_api::{BUS_NAME, JobProxy, Kind, Step};
+use tandem_api::{BUS_NAME, JobProxy, Kind, Step, StepKind};
 use tandem_words::{fill, progress_words};
 use zbus::fdo::DBusProxy;
 use zbus::proxy::CacheProperties;
@@ -99,8 +99,9 @@ impl Said {
     /// Prints the changes since the last call.
     async fn news(&mut self, job: &JobProxy<'_>, steps: &[Step]) -> Result<(), Ending> {
         let (at, undoing) = (job.step_index().await?, job.undoing().await?);
+        let step = usize::try_from(at).ok().and_then(|at| steps.get(at));
         if self.step != Some((at, undoing))
-            && let Some(step) = usize::try_from(at).ok().and_then(|at| steps.get(at))
+            && let Some(step) = step
         {
             let line = match undoing {
                 false => gettext("[step {number}/{count}] {step}"),
@@ -116,7 +117,7 @@ impl Said {
             ));
             self.step = Some((at, undoing));
         }
-        if !job.pausable().await? {
+        if undoing || step.is_none_or(|step| step.kind != StepKind::Drain) {
             return Ok(());
         }
         let paused = job.paused().await?;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The caches of other systems in `tandemctl list`.
+//! The caches of other systems: in `tandemctl list`, and those of LVM in `tandemctl remove`.
 
-use crate::{Ending, say};
+use crate::caches::caches;
+use crate::job::follow;
+use crate::{Ending, agree, emit, say};
 use gettextrs::gettext;
 use tandem_api::{ManagerProxy, OtherCache};
-use tandem_words::other_words;
+use tandem_words::{other_words, remove_other_words};
 use zbus::Connection;
 
 /// The caches that other systems have made.
@@ -16,9 +18,7 @@ pub async fn all(connection: &Connection) -> Result<Vec<OtherCache>, Ending> {
 pub async fn show(connection: &Connection) -> Result<(), Ending> {
     let caches = all(connection).await?;
     if !caches.is_empty() {
-        say(gettext(
-            "Caches of other systems, which Tandem does not change:",
-        ));
+        say(gettext("Caches of other systems:"));
     }
     for cache in &caches {
         let [title, lines] = other_words(cache);
@@ -28,4 +28,41 @@ pub async fn show(connection: &Connection) -> Result<(), Ending> {
         }
     }
     Ok(())
+}
+
+/// The cache of another system with exactly this name. A cache of Tandem with the same name makes it ambiguous.
+pub async fn named(connection: &Connection, name: &str) -> Result<Option<OtherCache>, Ending> {
+    let all = all(connection).await?;
+    let Some(found) = all.into_iter().find(|cache| cache.name == name) else {
+        return Ok(None);
+    };
+    for cache in caches(connection).await? {
+        if cache.chosen_name().await.unwrap_or_default() == name {
+            return Err(Ending::Usage(gettext(
+                "There is more than one cache: name one.",
+            )));
+        }
+    }
+    Ok(Some(found))
+}
+
+/// Has LVM write a cache back and remove it.
+pub async fn remove(
+    connection: &Connection,
+    cache: &OtherCache,
+    yes: bool,
+    json: bool,
+) -> Result<(), Ending> {
+    let manager = ManagerProxy::new(connection).await?;
+    let plan = manager.plan_remove_other(&cache.id).await?;
+    if json {
+        emit(serde_json::json!({ "plan": plan }));
+    } else {
+        say(remove_other_words(cache).body);
+    }
+    if !yes {
+        agree::ask(json)?;
+    }
+    let job = manager.remove_other(&plan.plan_id, &plan.digest).await?;
+    follow(connection, job, json).await
 }

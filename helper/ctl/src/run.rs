@@ -152,6 +152,11 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
             discard_unwritten,
             yes,
         } => {
+            if let Some(name) = cache.as_deref().filter(|_| !discard_unwritten)
+                && let Some(other) = others::named(&connection, name).await?
+            {
+                return others::remove(&connection, &other, yes, json).await;
+            }
             let cache = one(&connection, cache.as_deref()).await?;
             let plan = if discard_unwritten {
                 cache.plan_discard().await?

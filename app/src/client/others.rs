@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The calls for caches of other systems.
+
+use tandem_api::{Failure, PlanReply};
+
+use super::Client;
+
+impl Client {
+    /// Asks what the removal of a cache that LVM has made would do. Changes nothing.
+    ///
+    /// # Errors
+    /// Why the cache cannot be removed.
+    pub async fn plan_remove_other(&self, id: &str) -> Result<PlanReply, Failure> {
+        Ok(self.manager().await?.plan_remove_other(id).await?)
+    }
+
+    /// Executes that plan. Waits while the user authenticates. The job shows the rest.
+    ///
+    /// # Errors
+    /// Why the job was not begun.
+    pub async fn remove_other(&self, plan: &PlanReply) -> Result<(), Failure> {
+        let manager = self.manager().await?;
+        manager.remove_other(&plan.plan_id, &plan.digest).await?;
+        Ok(())
+    }
+}

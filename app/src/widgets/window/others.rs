@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The commands for caches that LVM has made.
+
+use adw::subclass::prelude::*;
+use gtk::glib;
+use gtk::prelude::*;
+
+use super::{Window, imp};
+use crate::display::remove_other_words;
+use crate::widgets::found::ask;
+use crate::widgets::other::{CANCEL_OTHER, REMOVE_OTHER};
+use crate::widgets::remove_dialog::show_failure;
+
+/// Adds the commands to the window.
+pub(super) fn install(class: &mut <imp::Window as ObjectSubclass>::Class) {
+    let text = Some(glib::VariantTy::STRING);
+    class.install_action(REMOVE_OTHER, text, |window, _, target| {
+        if let Some(id) = target.and_then(glib::Variant::str) {
+            window.remove_other(id);
+        }
+    });
+    class.install_action(CANCEL_OTHER, text, |window, _, target| {
+        if let Some(job) = target.and_then(glib::Variant::str) {
+            window.cancel_other(job);
+        }
+    });
+}
+
+impl Window {
+    /// Asks whether this cache is to be written back and removed, and has it done.
+    fn remove_other(&self, id: &str) {
+        let imp = self.imp();
+        let cache = imp.store.other_caches().into_iter().find(|c| c.id == id);
+        let (Some(client), Some(cache)) = (imp.client.get().cloned(), cache) else {
+            return;
+        };
+        let window = glib::object::ObjectExt::downgrade(self);
+        glib::spawn_future_local(async move {
+            let planned = client.plan_remove_other(&cache.id).await;
+            let Some(window) = window.upgrade() else {
+                return;
+            };
+            let parent = Some(window.upcast_ref());
+            let plan = match planned {
+                Ok(plan) => plan,
+                Err(failure) => return show_failure(parent, &failure),
+            };
+            let agreed = move || {
+                let (client, plan) = (client.clone(), plan.clone());
+                async move { client.remove_other(&plan).await }
+            };
+            ask(parent, &remove_other_words(&cache), false, agreed);
+        });
+    }
+
+    /// Cancels the removal with this job.
+    fn cancel_other(&self, job: &str) {
+        let Some(client) = self.imp().client.get().cloned() else {
+            return;
+        };
+        let (window, job) = (glib::object::ObjectExt::downgrade(self), job.to_owned());
+        glib::spawn_future_local(async move {
+            let Err(failure) = client.cancel(&job).await else {
+                return;
+            };
+            // The end of a job is shown already.
+            let runs = |window: &Self| {
+                let job = window.imp().store.job(&job);
+                job.is_some_and(|job| job.facts().finished.is_none())
+            };
+            if let Some(window) = window.upgrade().filter(runs) {
+                show_failure(Some(window.upcast_ref()), &failure);
+            }
+        });
+    }
+}
