@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Caches that other systems have made, by their own tools: each is seen with its disk and its SSD, and none of its devices
-//! is offered.
+//! is offered. Those of LVM are written back and removed while they are in use.
 
 use std::fs;
 
@@ -68,6 +68,35 @@ const TOLD: &str = r#"for _ in $(seq 150); do
 done
 echo "$told""#;
 
+/// Script that has the caches of LVM removed, under their mounted file systems, and compares the files then. `mail/box` is
+/// written back first. The second part kills the service in the middle of a removal: LVM goes on, and the next service
+/// follows it to its end.
+const REMOVE: &str = r#"set -e
+linear() { [ "$(lvs --noheadings -o segtype "$1" | tr -d ' ')" = linear ]; }
+sha256sum /srv/0/file /srv/1/file >/root/sums
+if tandemctl remove --yes slow; then exit 1; fi
+tandemctl remove --yes films/my-movies
+linear films/my-movies
+dd if=/dev/urandom of=/srv/1/more bs=64k count=400 conv=fsync status=none
+sha256sum /srv/1/more >>/root/sums
+tandemctl remove --yes mail/box & job=$!
+for _ in $(seq 100); do
+	systemctl list-units --no-legend 'tandem-lvm-*' | grep -q . && break
+	sleep 0.05
+done
+systemctl kill --signal KILL tandem.service || true
+wait $job || true
+for _ in $(seq 300); do linear mail/box && break; sleep 0.2; done
+linear mail/box
+echo 3 >/proc/sys/vm/drop_caches
+sha256sum --check --quiet /root/sums
+for _ in $(seq 100); do
+	systemctl list-units --all --no-legend 'tandem-lv*' | grep -q . || break
+	sleep 0.2
+done
+if systemctl list-units --all --no-legend 'tandem-lv*' | grep .; then exit 1; fi
+if tandemctl --json list | grep '"kind":"lvm-'; then exit 1; fi"#;
+
 /// Runs the layer.
 pub fn run(run: &mut Run) -> Result<()> {
     let parts = Parts::get(run.cx)?;
@@ -100,6 +129,8 @@ pub fn run(run: &mut Run) -> Result<()> {
     run.check("each is seen with its disk and its SSD", seen(&told));
     let refused = refused(&mut vm, run, &names);
     run.check("none of its devices is offered", refused);
+    let removed = vm.agent.sh(REMOVE, LONG).map(|told| run.note(&told));
+    run.check("those of LVM are written back and removed in use", removed);
     Ok(())
 }
 
