@@ -121,7 +121,10 @@ impl Cutter {
         };
         let (disk, ssd) = self.devices()?;
         let [line, of_user] = match job {
-            Job::Resize => [format!("resize {new}"), format!("resize --yes {new}")],
+            Job::Resize => [
+                format!("resize {new}"),
+                format!("resize --yes $(basename -s .json /var/lib/tandem/caches/*.json) {new}"),
+            ],
             Job::Create => {
                 let on = format!("--partition {new} {disk}1 {ssd}");
                 [
