@@ -185,7 +185,7 @@ pub(crate) mod tests {
     /// A copy of the samples behind a copy of the superblock, as the module writes it.
     pub fn sampled(copy: u32, sequence: u64, state: u32) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
-        bytes[..8].copy_from_slice(SAMPLES_MAGICS[usize::from(sequence % 2 == 0)]);
+        bytes[..8].copy_from_slice(SAMPLES_MAGICS[usize::try_from(sequence % 2).unwrap()]);
         bytes[12..16].copy_from_slice(&state.to_le_bytes());
         bytes[16..24].copy_from_slice(&sequence.to_le_bytes());
         bytes[24..28].copy_from_slice(&copy.to_le_bytes());
