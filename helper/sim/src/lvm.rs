@@ -2,7 +2,7 @@
 //! LVM of the simulated machine: it writes a cache back as fast as the disks accept, and can be stopped.
 
 use super::Simulated;
-use super::world::Scene;
+use super::world::{LvmRun, Scene};
 use async_trait::async_trait;
 use std::time::Instant;
 use tandem_api::{Failure, Kind, OtherCache, OtherKind, OtherState, StepKind};
@@ -13,17 +13,6 @@ use tandem_helper::model::lvm::{LvmEnd, LvmProgress, LvmRemoval};
 const BLOCK: u64 = 64 << 10;
 /// The exit status of a command of LVM that has failed.
 const FAILED: i32 = 5;
-
-/// A removal that LVM is at.
-#[derive(Debug)]
-pub struct Run {
-    begun: Instant,
-    /// Bytes that were on the SSD only then.
-    bytes: u64,
-    /// LVM fails.
-    fails: bool,
-    stopped: bool,
-}
 
 impl Scene {
     fn lvm_cache(&mut self, id: &str) -> Option<&mut OtherCache> {
@@ -41,7 +30,7 @@ impl Scene {
         let cache = self.lvm_cache(&removal.id);
         let cache = cache.ok_or_else(|| Failure::new(Kind::DeviceChanged))?;
         cache.state = OtherState::Cleaning;
-        let run = Run {
+        let run = LvmRun {
             begun: Instant::now(),
             bytes: cache.unwritten_bytes,
             fails,

@@ -3,12 +3,11 @@
 
 use super::catalogue;
 use super::counters::Load;
-use super::lvm::Run;
 use super::questions::Questions;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tandem_api::{
     CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, OtherCache, SigningKey,
     SsdHealth, StepKind,
@@ -17,6 +16,17 @@ use tandem_helper::host::reads::Work;
 use tandem_helper::model::action::{MountDevice, Pair};
 use tandem_helper::model::facts::{Ident, Mount, Mounter, StartEntry, StartTable};
 use tokio::sync::{Notify, watch};
+
+/// A removal that LVM is at.
+#[derive(Debug)]
+pub struct LvmRun {
+    pub begun: Instant,
+    /// Bytes that were on the SSD only then.
+    pub bytes: u64,
+    /// LVM fails.
+    pub fails: bool,
+    pub stopped: bool,
+}
 
 /// A drive.
 #[derive(Debug, Clone)]
@@ -142,7 +152,7 @@ pub struct Scene {
     /// The caches of other systems.
     pub others: Vec<OtherCache>,
     /// What LVM removes now, by the ids of the caches.
-    pub lvm: BTreeMap<String, Run>,
+    pub lvm: BTreeMap<String, LvmRun>,
     /// Kernel name of the device from which GRUB starts this machine.
     pub grub_disk: Option<String>,
     /// The devices that were unplugged and may come back: kernel name, device, and the drive if the whole drive was
