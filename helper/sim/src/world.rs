@@ -151,7 +151,7 @@ pub struct Scene {
     pub other_load: u64,
     /// The caches of other systems.
     pub others: Vec<OtherCache>,
-    /// What LVM removes now, by the ids of the caches.
+    /// The removals that LVM is at, by the ids of the caches.
     pub lvm: BTreeMap<String, LvmRun>,
     /// Kernel name of the device from which GRUB starts this machine.
     pub grub_disk: Option<String>,

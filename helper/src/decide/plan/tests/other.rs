@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which caches of other systems can be removed, and what is planned for them.
+//! The plan for a cache of another system names its steps, or is refused with the reason.
 
 use super::*;
 use tandem_api::{OtherCache, OtherKind, OtherMode, OtherState, StepKind};
