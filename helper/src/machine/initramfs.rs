@@ -50,7 +50,7 @@ pub fn is_needed(record: &CacheRecord) -> bool {
 }
 
 #[cfg(test)]
-mod package;
+mod package_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
