@@ -30,12 +30,15 @@
 //!
 //! Without the feature `bus` only the values are there, for programs that read the records of the service and never talk
 //! on the bus.
+//!
+//! [`distribution`] has what all of these programs have to know of a Linux distribution.
 
 mod advice;
 #[cfg(feature = "bus")]
 mod bus;
 mod device;
 mod dirty_limit;
+pub mod distribution;
 mod failure;
 mod found;
 mod health;

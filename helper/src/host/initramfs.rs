@@ -3,45 +3,14 @@
 
 use crate::host::systemd;
 use std::path::Path;
-use std::time::Duration;
+use tandem_api::distribution::{INITRAMFS_TOOLS, InitramfsTool};
 use tandem_api::{Failure, Kind};
 use zbus::Connection;
 
-/// A tool that makes initial file systems.
-struct Tool {
-    /// Files that are all there where the tool is in use. dracut may bring an `update-initramfs` of its own, and
-    /// `mkinitramfs` may be left over from before dracut was installed.
-    programs: &'static [&'static str],
-    /// The file of ours that the tool runs to put the cache into an initial file system.
-    hook: &'static str,
-    /// The unit that has the tool make the initial file systems of all kernels anew. The sandbox of the service does
-    /// not allow that.
-    unit: &'static str,
-    /// How long the service waits for the unit: a minute longer than systemd, so that the answer is the unit's own.
-    limit: Duration,
-}
-
-/// The tools that are known. Where there are several, the first one makes what the machine starts from: the others
-/// are there without their packages' hooks for new kernels.
-const TOOLS: [Tool; 2] = [
-    Tool {
-        programs: &["/usr/sbin/mkinitramfs", "/usr/sbin/update-initramfs"],
-        hook: "/usr/share/initramfs-tools/hooks/tandem",
-        unit: "tandem-initramfs.service",
-        limit: Duration::from_secs(11 * 60),
-    },
-    Tool {
-        programs: &["/usr/bin/dracut"],
-        hook: "/usr/lib/dracut/modules.d/90tandem/module-setup.sh",
-        unit: "tandem-dracut.service",
-        limit: Duration::from_secs(21 * 60),
-    },
-];
-
 /// The tool that makes this machine's initial file systems, if it puts caches into them.
-fn tool() -> Option<&'static Tool> {
-    let there = |tool: &&Tool| tool.programs.iter().all(|file| Path::new(file).exists());
-    let made_by = TOOLS.iter().find(there);
+fn tool() -> Option<&'static InitramfsTool> {
+    let there = |tool: &&InitramfsTool| tool.programs.iter().all(|file| Path::new(file).exists());
+    let made_by = INITRAMFS_TOOLS.iter().find(there);
     made_by.filter(|tool| Path::new(tool.hook).exists())
 }
 
@@ -60,7 +29,7 @@ pub async fn update(connection: &Connection) -> Result<(), Failure> {
             "the initial file systems are as before: {why}"
         ))
     };
-    let Tool { unit, limit, .. } =
+    let InitramfsTool { unit, limit, .. } =
         tool().ok_or_else(|| failed("no known tool makes them".to_owned()))?;
     let started = systemd::start_within(connection, unit, *limit).await;
     started.map_err(|e| failed(format!("{e}; “journalctl -u {unit}” tells why")))
@@ -70,6 +39,7 @@ pub async fn update(connection: &Connection) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::time::Duration;
 
     /// Minutes that a unit may take to start.
     fn minutes(unit: &str) -> u64 {
@@ -83,7 +53,7 @@ mod tests {
 
     #[test]
     fn the_service_waits_longer_for_a_unit_than_systemd_does() {
-        for tool in TOOLS {
+        for tool in INITRAMFS_TOOLS {
             let limit = Duration::from_secs(60 * (minutes(tool.unit) + 1));
             assert_eq!(tool.limit, limit, "{}", tool.unit);
         }

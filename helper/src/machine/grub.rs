@@ -17,34 +17,22 @@ use crate::machine::mounts::table::Mounts;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use tandem_api::distribution::{GRUB_EFI, GRUB_FOLDERS};
 
-/// The folders in which GRUB has its files: in Debian, and where the program is called grub2-install.
-const FOLDERS: [&str; 2] = ["/boot/grub", "/boot/grub2"];
-/// The folder below that grub-install makes for BIOS.
+/// The folder that grub-install makes in one of [`GRUB_FOLDERS`] for BIOS.
 const BIOS: &str = "i386-pc";
-/// The folders that grub-install makes for EFI, each with the signed image that takes the place of its own.
-const EFI: [(&str, &str); 2] = [
-    (
-        "x86_64-efi",
-        "usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed",
-    ),
-    (
-        "i386-efi",
-        "usr/lib/grub/i386-efi-signed/grubia32.efi.signed",
-    ),
-];
 
 /// `major:minor` of the device with such a folder, and of all devices below it. `root` is `/`; tests have other roots.
 pub fn devices(root: &Path, mounts: &Mounts) -> BTreeSet<String> {
     let made_here: Vec<_> = match root.join("sys/firmware/efi").exists() {
         false => vec![BIOS],
-        true => EFI
+        true => GRUB_EFI
             .iter()
             .filter(|(_, signed)| !root.join(signed).exists())
             .map(|(folder, _)| *folder)
             .collect(),
     };
-    let paths = FOLDERS
+    let paths = GRUB_FOLDERS
         .iter()
         .flat_map(|folder| made_here.iter().map(move |made| format!("{folder}/{made}")));
     let numbers = paths.filter_map(|path| number(root, mounts, &path));
@@ -128,7 +116,7 @@ mod tests {
         let machine = machine();
         let root = machine.path();
         fs::create_dir_all(root.join("sys/firmware/efi")).unwrap();
-        for (folder, signed) in EFI {
+        for (folder, signed) in GRUB_EFI {
             let folder = root.join("boot/grub").join(folder);
             fs::create_dir(&folder).unwrap();
             assert_eq!(found(&machine, MOUNTED), ["253:0", "253:1", "8:1", "8:16"]);

@@ -8,23 +8,24 @@ use crate::machine::module;
 use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
+use tandem_api::distribution::{KERNEL_PREFIX, KERNELS, MODULES};
 
 /// Releases of the kernels below `root` that may start next and have no module that they accept. `running`: release of
 /// the running kernel. `signed`: the machine refuses modules without a signature.
 pub fn without_module(root: &Path, running: &str, signed: bool) -> Vec<String> {
-    let boot = root.join("boot");
+    let boot = root.join(KERNELS);
     let built = |release: &str| -> Option<SystemTime> {
-        let image = fs::metadata(boot.join(format!("vmlinuz-{release}"))).ok()?;
+        let image = fs::metadata(boot.join(format!("{KERNEL_PREFIX}{release}"))).ok()?;
         image.modified().ok()
     };
     let oldest = built(running);
     let entries = fs::read_dir(&boot).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let mut lacking: Vec<_> = names
-        .filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned()))
+        .filter_map(|name| Some(name.strip_prefix(KERNEL_PREFIX)?.to_owned()))
         .filter(|release| built(release) >= oldest)
         // An image without modules is no kernel of this system.
-        .filter(|release| root.join("lib/modules").join(release).is_dir())
+        .filter(|release| root.join(MODULES).join(release).is_dir())
         .filter(|release| !module::is_usable(root, release, signed))
         .collect();
     lacking.sort();

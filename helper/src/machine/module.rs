@@ -5,6 +5,7 @@ pub mod problem;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use tandem_api::distribution::{DKMS_FOLDER, MODULES};
 
 /// Release of the running kernel.
 pub fn release() -> String {
@@ -26,10 +27,10 @@ fn path_in(index: &str) -> Option<&str> {
 
 /// File of the module for a kernel below `root`. DKMS calls its hooks before depmod has made the index.
 fn file(root: &Path, release: &str) -> Option<PathBuf> {
-    let folder = root.join("lib/modules").join(release);
+    let folder = root.join(MODULES).join(release);
     let index = crate::read_lossy(folder.join("modules.dep")).unwrap_or_default();
     let indexed = path_in(&index).map(str::to_owned);
-    let built = ["", ".xz", ".zst", ".gz"].map(|end| format!("updates/dkms/dm-tandem.ko{end}"));
+    let built = ["", ".xz", ".zst", ".gz"].map(|end| format!("{DKMS_FOLDER}/dm-tandem.ko{end}"));
     let mut files = indexed
         .into_iter()
         .chain(built)

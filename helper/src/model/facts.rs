@@ -9,6 +9,7 @@ pub use ident::{Ident, drive_name};
 use crate::model::action::{DM_UUID_PREFIX, PARTITION_TYPE, Pair};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use tandem_api::distribution::GRUB_SETTINGS;
 use tandem_api::{Sharing, SsdHealth, plain};
 
 /// The program that mounted a file system. It decides how the file system is mounted again.
@@ -43,7 +44,7 @@ impl StartTable {
         match self {
             Self::Fstab => "/etc/fstab",
             Self::Crypttab => "/etc/crypttab",
-            Self::Grub => "/etc/default/grub",
+            Self::Grub => GRUB_SETTINGS,
             Self::CommandLine => "/proc/cmdline",
             Self::MountUnit => "/etc/systemd/system",
         }

@@ -19,9 +19,10 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use tandem_api::Mode;
+use tandem_api::distribution::GRUB_FOLDERS;
 
-/// The file, in Debian, and where the program is called grub2-install.
-const FILES: [&str; 2] = ["/boot/grub/grubenv", "/boot/grub2/grubenv"];
+/// The file's name in the folder of GRUB.
+const FILE: &str = "grubenv";
 /// Length of the file.
 const BYTES: usize = 1024;
 /// First line of the file.
@@ -32,8 +33,8 @@ const ALIGNED: u64 = 4096;
 /// Has the file show what GRUB has written, if it lies on one of these caches. Only the start may call this: later a
 /// program may have changed the file.
 pub fn refresh(store: &Store) {
-    for path in FILES {
-        match refresh_file(store, path) {
+    for path in GRUB_FOLDERS.map(|folder| format!("{folder}/{FILE}")) {
+        match refresh_file(store, &path) {
             Ok(true) => tracing::info!("{path} is as GRUB has left it on the disk"),
             Ok(false) => {}
             Err(e) => tracing::warn!("{path} may not be as GRUB has left it: {e}"),

@@ -7,13 +7,11 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use tandem_api::distribution::{MODULE_PACKAGE, MODULES, MOKUTIL, SIGNING_KEYS, headers_package};
 use tandem_api::{ModuleProblem, ModuleState, SigningKey};
 
 /// Lines of DKMS's log that are shown, from its end, where the error is.
 const LOG_LINES: usize = 20;
-/// Where DKMS keeps the public half of the key that it signs modules with: Debian and others, Ubuntu.
-const KEYS: [&str; 2] = ["var/lib/dkms/mok.pub", "var/lib/shim-signed/mok/MOK.der"];
-const MOKUTIL: &str = "usr/bin/mokutil";
 
 /// The problem, and a detail for an expert: the end of a log, or the name of a missing file.
 pub fn of(root: &Path, release: &str, state: ModuleState) -> (ModuleProblem, String) {
@@ -40,11 +38,11 @@ fn not_built(root: &Path, release: &str) -> (ModuleProblem, String) {
         .into_iter()
         .filter(|tree| name(tree).starts_with("tandem-"));
     if trees.count() == 0 {
-        return (ModuleProblem::NotInstalled, "tandem-dkms".into());
+        return (ModuleProblem::NotInstalled, MODULE_PACKAGE.into());
     }
-    let build = root.join("lib/modules").join(release).join("build");
+    let build = root.join(MODULES).join(release).join("build");
     if !build.exists() {
-        return (ModuleProblem::NoHeaders, format!("linux-headers-{release}"));
+        return (ModuleProblem::NoHeaders, headers_package(release));
     }
     let config = crate::read_lossy(build.join(".config")).unwrap_or_default();
     let has = |value: &str| {
@@ -87,7 +85,8 @@ fn name(path: &Path) -> String {
 
 /// Public key that DKMS signs modules with.
 fn key(root: &Path) -> Option<PathBuf> {
-    KEYS.map(|key| root.join(key))
+    SIGNING_KEYS
+        .map(|key| root.join(key))
         .into_iter()
         .find(|key| key.is_file())
 }

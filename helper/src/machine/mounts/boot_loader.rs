@@ -5,11 +5,12 @@
 use super::nodes::{is_node, link, optional};
 use crate::model::facts::{StartEntry, StartTable};
 use std::path::Path;
+use tandem_api::distribution::{
+    GRUB_MENU, KERNEL_PREFIX, KERNELS, UPDATE_GRUB, initial_file_systems,
+};
 
-/// Makes GRUB's menu from its settings, as Debian names the program.
-const UPDATE_GRUB: &str = "/usr/sbin/update-grub";
 /// Files with command lines that another program has made, or a person.
-const MADE: [&str; 2] = ["/boot/grub/grub.cfg", "/etc/kernel/cmdline"];
+const MADE: [&str; 2] = [GRUB_MENU, "/etc/kernel/cmdline"];
 /// GRUB's settings with words of the command line.
 const COMMAND_LINES: [&str; 2] = ["GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT"];
 /// GRUB's settings to name the device of the root file system in the command line, and not its UUID. Above a cache that
@@ -60,7 +61,7 @@ pub fn read(same: impl Fn(&str, &str) -> bool) -> std::io::Result<Vec<(String, S
         files.made = MADE.map(|file| optional(file).unwrap_or_default());
     }
     let mut all = entries(&files, same);
-    if !has_initial_file_systems(Path::new("/boot")) {
+    if !has_initial_file_systems(&Path::new("/").join(KERNELS)) {
         all.iter_mut().for_each(|(_, entry)| by_hand(entry));
     }
     Ok(all)
@@ -70,12 +71,9 @@ pub fn read(same: impl Fn(&str, &str) -> bool) -> std::io::Result<Vec<(String, S
 fn has_initial_file_systems(boot: &Path) -> bool {
     let entries = std::fs::read_dir(boot).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut releases = names.filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned()));
+    let mut releases = names.filter_map(|name| Some(name.strip_prefix(KERNEL_PREFIX)?.to_owned()));
     releases.all(|release| {
-        let files = [
-            format!("initrd.img-{release}"),
-            format!("initramfs-{release}.img"),
-        ];
+        let files = initial_file_systems(&release);
         files.iter().any(|file| boot.join(file).exists())
     })
 }

@@ -6,13 +6,12 @@ use super::nodes::{is_node, link, named, node_number, optional};
 use crate::model::facts::{Mount, Mounter, StartEntry, StartTable};
 use std::fs;
 use std::path::Path;
+use tandem_api::distribution::UNLOCKED_EARLY;
 
 /// The mount table of process 1. The service's own table is a copy inside its sandbox.
 pub const MOUNTINFO: &str = "/proc/1/mountinfo";
 /// Option in fstab: systemd mounts the file system in the initial file system.
 const MOUNTED_EARLY: &str = "x-initrd.mount";
-/// Options in crypttab: the initial file system of initramfs-tools, or that of systemd, unlocks the device.
-const UNLOCKED_EARLY: [&str; 2] = ["initramfs", "x-initrd.attach"];
 
 /// A line of the mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
