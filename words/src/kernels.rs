@@ -2,6 +2,7 @@
 //! The words for a kernel that may start next and has no module.
 
 use gettextrs::{gettext, ngettext};
+use tandem_api::distribution::headers_package;
 
 use crate::fill;
 
@@ -23,7 +24,7 @@ pub fn kernels_words(releases: &[String]) -> Option<[String; 3]> {
         gettext(
             "Without it, your disks work, but without their caches. No data will be missing: what is only on an SSD is written to the hard disk now, before you restart, and what you save goes there right away. Fast saving starts again automatically when the module is there.",
         ),
-        fill(&next, &[("package", &format!("linux-headers-{newest}"))]),
+        fill(&next, &[("package", &headers_package(newest))]),
     ])
 }
 

@@ -2,13 +2,14 @@
 //! Why the kernel cannot run a cache, and what a person does about that.
 
 use gettextrs::gettext;
+use tandem_api::distribution::{
+    ENROLLING_PACKAGE, MODULE_PACKAGE, SIGNING_PACKAGES, enroll_command, install_command,
+    rebuild_command,
+};
 use tandem_api::{ModuleProblem, ModuleState, SigningKey};
 
 use super::fill;
 use crate::model::facts::ModuleFacts;
-
-/// Command that installs the module's sources anew, which builds and signs the module.
-const REBUILD: &str = "sudo apt install --reinstall tandem-dkms";
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,10 +63,10 @@ pub fn module_words(facts: &ModuleFacts, asked: bool) -> Option<ModuleWords> {
     let install = |package: &str| {
         command(
             fill(&gettext("Install {package}"), &[("package", package)]),
-            &format!("sudo apt install {package}"),
+            &install_command(package),
         )
     };
-    let rebuild = || command(gettext("Build the kernel module again"), REBUILD);
+    let rebuild = || command(gettext("Build the kernel module again"), &rebuild_command());
     let mut action = ModuleAction::None;
     let (title, what, next, commands) = match facts.state {
         ModuleState::Loaded | ModuleState::Available => return None,
@@ -87,7 +88,6 @@ pub fn module_words(facts: &ModuleFacts, asked: bool) -> Option<ModuleWords> {
                         ),
                     )
                 };
-                let import = "sudo mokutil --import /var/lib/dkms/mok.pub";
                 (
                     title,
                     what,
@@ -98,7 +98,7 @@ pub fn module_words(facts: &ModuleFacts, asked: bool) -> Option<ModuleWords> {
                             "You do this once: choose a password, restart, and confirm the key on a blue screen.",
                         )
                     },
-                    vec![command(gettext("Register the key"), import)],
+                    vec![command(gettext("Register the key"), &enroll_command())],
                 )
             }
             SigningKey::Pending => {
@@ -122,7 +122,7 @@ pub fn module_words(facts: &ModuleFacts, asked: bool) -> Option<ModuleWords> {
                 gettext(
                     "Install the packages openssl and mokutil, and then the package tandem-dkms again. The key is made when the module is built.",
                 ),
-                vec![install("openssl mokutil"), rebuild()],
+                vec![install(SIGNING_PACKAGES), rebuild()],
             ),
             SigningKey::Enrolled if facts.problem == ModuleProblem::NotSigned => (
                 gettext("Kernel Module Not Signed"),
@@ -151,17 +151,17 @@ pub fn module_words(facts: &ModuleFacts, asked: bool) -> Option<ModuleWords> {
                     "The kernel only accepts modules that are signed with a trusted key. Whether the key of this computer is trusted cannot be found out.",
                 ),
                 gettext("Install the package mokutil, and then open Tandem again."),
-                vec![install("mokutil")],
+                vec![install(ENROLLING_PACKAGE)],
             ),
         },
         ModuleState::NotBuilt => match facts.problem {
-            ModuleProblem::NotInstalled if facts.detail == "tandem-dkms" => (
+            ModuleProblem::NotInstalled if facts.detail == MODULE_PACKAGE => (
                 gettext("Kernel Module Not Installed"),
                 gettext("A cache needs Tandem's kernel module, which is not installed."),
                 gettext(
                     "Install the package tandem-dkms. The module is then built for this computer.",
                 ),
-                vec![install("tandem-dkms")],
+                vec![install(MODULE_PACKAGE)],
             ),
             ModuleProblem::NoHeaders => (
                 gettext("Kernel Headers Missing"),

@@ -23,11 +23,33 @@ use std::time::Duration;
 
 /// The package with the module's sources, which builds and signs the module for each kernel.
 pub const MODULE_PACKAGE: &str = "tandem-dkms";
+/// The packages without which no key is made to sign the module with.
+pub const SIGNING_PACKAGES: &str = "openssl mokutil";
+/// The package that asks the firmware about keys.
+pub const ENROLLING_PACKAGE: &str = "mokutil";
 
 /// The package with the headers of a kernel, without which the module cannot be built for that kernel.
 #[must_use]
 pub fn headers_package(release: &str) -> String {
     format!("linux-headers-{release}")
+}
+
+/// The command by which a person installs packages. `packages`: their names with spaces between.
+#[must_use]
+pub fn install_command(packages: &str) -> String {
+    format!("sudo apt install {packages}")
+}
+
+/// The command by which a person has the module built and signed again.
+#[must_use]
+pub fn rebuild_command() -> String {
+    format!("sudo apt install --reinstall {MODULE_PACKAGE}")
+}
+
+/// The command by which a person has the firmware ask about the key, where no window does it.
+#[must_use]
+pub fn enroll_command() -> String {
+    format!("sudo mokutil --import /{}", SIGNING_KEYS[0])
 }
 
 /// Where DKMS keeps the public half of the key that it signs modules with, below `/`: Debian and others, Ubuntu.

@@ -2,6 +2,7 @@
 //! What to do next after a failure of `tandemctl`, where that is not what it is in the window.
 
 use gettextrs::gettext;
+use tandem_api::distribution::GRUB_SETTINGS;
 use tandem_api::{Failure, Kind};
 
 use crate::fill;
@@ -25,7 +26,7 @@ pub(super) fn next(failure: &Failure, next: &str) -> Option<String> {
         }
         Kind::FstabNamesDevice => of_file("/etc/fstab"),
         Kind::CrypttabNamesDevice => of_file("/etc/crypttab"),
-        Kind::GrubNamesDevice => of_file("/etc/default/grub"),
+        Kind::GrubNamesDevice => of_file(GRUB_SETTINGS),
         Kind::DeviceChanged | Kind::PlanUnknown => gettext("Plan again."),
         Kind::WrongState if failure.name == "paused" => gettext("See “tandemctl resume”."),
         Kind::InvalidArgument if failure.name != "name" => {
