@@ -33,6 +33,8 @@ pub(crate) const SLOW: u64 = 128 << 10;
 /// Least number of sectors that are on the SSD only when the machine goes off. The last file has 49152.
 pub(crate) const LEFT: u64 = 2048;
 
+/// So many saved files stay on the disk, which has no room for those of all cases.
+const KEPT: usize = 4;
 /// Script that makes the line of fstab as an installer writes it.
 const ENTERED: &str = "sed -i 's/noauto,nofail,//' /etc/fstab; systemctl daemon-reload";
 
@@ -281,6 +283,10 @@ impl KeptMachine {
 
     /// Writes a file and syncs it, as an application does that saves.
     pub(crate) fn save(&mut self, name: &str) -> Result<()> {
+        if self.written.len() == KEPT {
+            let (oldest, _) = self.written.remove(0);
+            self.sh(&format!("rm {MOUNT_POINT}/{oldest}"))?;
+        }
         let sum = self.sh(&format!(
             "cd {MOUNT_POINT} && dd if=/dev/urandom of={name} bs=64k count=384 conv=fsync status=none && cksum {name}"
         ))?;
