@@ -2,7 +2,7 @@
 //! The privileged D-Bus service that builds, watches and removes caches.
 //!
 //! The rooms, each of which may use those before it: [`model`], [`decide`], [`machine`], and then [`start`], and [`host`] with
-//! [`service`], which do not know each other. `helper/README.md` is the tour.
+//! [`kinds`] and [`service`], which do not know each other. `helper/README.md` is the tour.
 //!
 //! Without the feature `service` only the rooms are there that the programs of the start need: nothing that talks on the
 //! bus, and no asynchronous runtime.
@@ -10,6 +10,8 @@
 pub mod decide;
 #[cfg(feature = "service")]
 pub mod host;
+#[cfg(feature = "service")]
+pub mod kinds;
 pub mod machine;
 pub mod model;
 #[cfg(feature = "service")]

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_helper::host::device_mapper::DeviceMapper;
+use tandem_helper::kinds;
 use tandem_helper::machine::store::{FOLDER, Store};
 use tandem_helper::service::Service;
 use tandem_helper::start::removable;
@@ -72,6 +73,8 @@ fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(&arguments.folder())?;
+    // A request that waits for a mapping would keep the calls below from ending.
+    kinds::end_pauses();
     let connection = tandem_helper::service::connection::system().await?;
     let host = Arc::new(DeviceMapper::new(connection.clone()).await?);
     let service = Service::start(host, store, connection).await?;

@@ -154,6 +154,9 @@ fn data_words(failure: &Failure) -> Vec<String> {
         DataState::Removed => gettext(
             "Nothing is lost: the cache is removed, and the hard disk works without it. Cleanup finishes the next time you start the computer.",
         ),
+        DataState::OnDisk => gettext(
+            "Nothing is lost: everything is on the hard disk, which works without the cache. The SSD may still hold parts of the cache.",
+        ),
         DataState::Unwritten => gettext(
             "Some of your data is not yet on the hard disk. Nothing is lost as long as the SSD works or is reconnected.",
         ),

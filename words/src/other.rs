@@ -31,7 +31,7 @@ pub fn other_words(cache: &OtherCache) -> [String; 2] {
     [title, lines.join("\n")]
 }
 
-/// The question before LVM removes a cache that it has made. It names the devices, and what the disk lacks.
+/// The question before a cache of another system is removed. It names the devices, and what the disk lacks.
 #[must_use]
 pub fn remove_other_words(cache: &OtherCache) -> Consent {
     let all = |devices: &[DeviceText]| devices.iter().map(titled).collect::<Vec<_>>().join(", ");
@@ -41,20 +41,10 @@ pub fn remove_other_words(cache: &OtherCache) -> Consent {
         (true, true) => gettext("{amount} not yet on the hard disk is written to it first."),
         (true, false) => gettext("What is not yet on the hard disk is written to it first."),
     };
-    let removed = gettext(
-        "LVM then removes the cache from {disk}. The volume “{volume}” stays in use all the time, with all its files.",
-    );
-    let freed = gettext("{ssd} stays in the volume group, with free space.");
+    let [removed, freed] = removed_words(cache.kind);
     let mut parts = vec![written, removed, freed];
     if unwritten {
-        let cancel = match cache.kind {
-            OtherKind::LvmWritecache => gettext(
-                "You can cancel while it writes. The cache then stays, but LVM may go on writing until everything is on the hard disk.",
-            ),
-            _ => gettext("You can cancel while it writes. The cache then stays."),
-        };
-        parts.push(cancel);
-        parts.push(gettext("Other LVM commands wait meanwhile."));
+        parts.extend(cancel_words(cache.kind));
     }
     let body = fill(
         &parts.join("\n\n"),
@@ -76,6 +66,52 @@ pub fn remove_other_words(cache: &OtherCache) -> Consent {
         heading,
         body,
         agree,
+    }
+}
+
+/// What becomes of the disk, and of the SSD.
+fn removed_words(kind: OtherKind) -> [String; 2] {
+    match kind {
+        OtherKind::Bcache => [
+            gettext(
+                "The cache is then taken from {disk}. The device “{volume}” stays in use all the time, with all its files.",
+            ),
+            gettext(
+                "If {ssd} caches no other disk, it is free then: its bcache information is erased.",
+            ),
+        ],
+        OtherKind::DmCache
+        | OtherKind::DmWritecache
+        | OtherKind::DmWriteboost
+        | OtherKind::RapidDisk => [
+            gettext(
+                "The cache is then taken from {disk}. The mapping “{volume}” stays in use all the time, with all its files.",
+            ),
+            gettext(
+                "{ssd} is free then: its cache information is erased. A script that sets up the cache at each start of the computer begins with an empty cache: take the cache out of that script.",
+            ),
+        ],
+        OtherKind::LvmCache | OtherKind::LvmWritecache => [
+            gettext(
+                "LVM then removes the cache from {disk}. The volume “{volume}” stays in use all the time, with all its files.",
+            ),
+            gettext("{ssd} stays in the volume group, with free space."),
+        ],
+    }
+}
+
+/// What happens when the person cancels, and what waits meanwhile.
+fn cancel_words(kind: OtherKind) -> Vec<String> {
+    let stays = || gettext("You can cancel while it writes. The cache then stays.");
+    match kind {
+        OtherKind::LvmWritecache => vec![
+            gettext(
+                "You can cancel while it writes. The cache then stays, but LVM may go on writing until everything is on the hard disk.",
+            ),
+            gettext("Other LVM commands wait meanwhile."),
+        ],
+        OtherKind::LvmCache => vec![stays(), gettext("Other LVM commands wait meanwhile.")],
+        _ => vec![stays()],
     }
 }
 

@@ -6,7 +6,7 @@ use tandem_api::{Failure, PlanReply};
 use super::Client;
 
 impl Client {
-    /// Asks what the removal of a cache that LVM has made would do. Changes nothing.
+    /// Asks what the removal of a cache of another system would do. Changes nothing.
     ///
     /// # Errors
     /// Why the cache cannot be removed.

@@ -93,6 +93,7 @@ impl ErrorView {
             DataState::Unwritten
             | DataState::Incomplete
             | DataState::Erased
+            | DataState::OnDisk
             | DataState::Removed => ("dialog-warning-symbolic", "warning"),
             _ => ("security-high-symbolic", "success"),
         };

@@ -9,7 +9,7 @@ use crate::display::{SEPARATOR, job_title, other_words, progress_words};
 use crate::model::facts::JobFacts;
 use crate::widgets::found::button;
 
-/// Action: asks whether a cache that LVM has made is to be removed. Its target is the id of the cache.
+/// Action: asks whether a cache of another system is to be removed. Its target is the id of the cache.
 pub const REMOVE_OTHER: &str = "win.remove-other";
 /// Action: cancels the removal of such a cache. Its target is the object path of the job.
 pub const CANCEL_OTHER: &str = "win.cancel-other";
@@ -30,14 +30,14 @@ impl OtherShown {
         let of = |shown: &Self| {
             let job = shown.job.as_ref();
             let job = job.map(|job| (job.path.clone(), job.cancellable));
-            let unwritten = shown.cache.can_be_removed() && shown.cache.may_be_unwritten();
+            let unwritten = shown.cache.kind.can_be_removed() && shown.cache.may_be_unwritten();
             (shown.cache.kind, shown.cache.id.clone(), unwritten, job)
         };
         of(self) == of(other)
     }
 }
 
-/// A cache of another system. Those of LVM have a button that removes them, or that cancels the removal.
+/// A cache of another system. Those that the service can remove have a button for that, or one that cancels the removal.
 pub fn other_row(shown: &OtherShown) -> adw::ActionRow {
     let row = adw::ActionRow::builder()
         .use_markup(false)
@@ -52,7 +52,7 @@ pub fn other_row(shown: &OtherShown) -> adw::ActionRow {
             cancel.set_visible(job.cancellable);
             row.add_suffix(&cancel);
         }
-        None if shown.cache.can_be_removed() => {
+        None if shown.cache.kind.can_be_removed() => {
             let label = match shown.cache.may_be_unwritten() {
                 true => gettext("Write Back and Remove…"),
                 false => gettext("Remove…"),

@@ -230,7 +230,7 @@ fn other_cache() -> OtherCache {
 }
 
 #[gtk::test]
-fn a_cache_of_lvm_has_a_button_to_remove_it_and_then_one_to_cancel_that() {
+fn a_cache_that_can_be_removed_has_a_button_for_it_and_then_one_to_cancel_that() {
     let (window, store) = first_page();
     store.apply_disks(Ok(snapshot(&["sda"])));
     let mut cache = OtherCache {
@@ -278,7 +278,10 @@ fn a_cache_of_lvm_has_a_button_to_remove_it_and_then_one_to_cancel_that() {
 fn the_row_of_another_cache_stays_while_its_figures_change() {
     let (window, store) = first_page();
     store.apply_disks(Ok(snapshot(&["sda"])));
-    let mut cache = other_cache();
+    let mut cache = OtherCache {
+        kind: OtherKind::DmWriteboost,
+        ..other_cache()
+    };
     let mut tell = |unwritten: u64, name: &str| {
         cache.unwritten_bytes = unwritten;
         cache.id = name.into();

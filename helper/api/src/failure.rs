@@ -175,6 +175,9 @@ words! {
         /// The cache is removed, and its SSD is free. The disk has all data and is used as before. If it was in use
         /// through the cache, it stays on a plain mapping until the next start.
         Removed = "removed",
+        /// The cache of another system is gone, and the disk has all data and is used as before. Parts of the cache may still be
+        /// on the SSD.
+        OnDisk = "on-disk",
         /// Some data is on the SSD only. No data is lost as long as the SSD works or comes back.
         Unwritten = "unwritten",
     }

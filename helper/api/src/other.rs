@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Caches that another system has made. The service shows them, and has LVM remove those that LVM has made.
+//! Caches that another system has made. The service shows them, and removes those of most kinds.
 
 use crate::DeviceText;
 use crate::OwnedObjectPath;
@@ -96,13 +96,22 @@ pub struct OtherCache {
     pub read_misses: u64,
 }
 
-impl OtherCache {
-    /// Whether the service can have the cache removed at all: LVM has made it.
+impl OtherKind {
+    /// Whether the service can remove caches of this kind at all.
     #[must_use]
-    pub fn can_be_removed(&self) -> bool {
-        matches!(self.kind, OtherKind::LvmCache | OtherKind::LvmWritecache)
+    pub fn can_be_removed(self) -> bool {
+        match self {
+            Self::Bcache
+            | Self::LvmCache
+            | Self::LvmWritecache
+            | Self::DmCache
+            | Self::DmWritecache => true,
+            Self::DmWriteboost | Self::RapidDisk => false,
+        }
     }
+}
 
+impl OtherCache {
     /// Whether data may be on the SSD only.
     #[must_use]
     pub fn may_be_unwritten(&self) -> bool {

@@ -161,7 +161,7 @@ fn about(path: &str) -> (String, Option<String>) {
             "What the cache holds goes on being read from the SSD. Use it for a large copy or a backup that is not to take the place of what you use every day.",
         ),
         "remove" => gettext(
-            "For a cache that LVM has made, give its whole name as “tandemctl list” shows it, such as films/movies. LVM does it then, and its volume stays in use.",
+            "For a cache of another system, give its whole name as “tandemctl list” shows it, such as films/movies or bcache0. The disk stays in use.",
         ),
         "dirty-limit" => gettext(
             "An option that is left out gets the value of a new cache: 10 minutes, three quarters of the cache, and no rest.",

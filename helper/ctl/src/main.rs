@@ -151,6 +151,7 @@ fn code(failure: &Failure) -> u8 {
             | DataState::Erased
             | DataState::Incomplete
             | DataState::Removed
+            | DataState::OnDisk
             | DataState::Unwritten,
         ) => 1,
         (Kind::NotAuthorized, _) => 4,

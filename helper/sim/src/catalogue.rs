@@ -180,7 +180,7 @@ pub fn scene() -> Scene {
         work: BTreeMap::new(),
         other_load: 0,
         others: Vec::new(),
-        lvm: BTreeMap::new(),
+        removals: BTreeMap::new(),
         grub_disk: None,
         away: Vec::new(),
     };

@@ -4,8 +4,7 @@
 use super::Simulated;
 use super::world::{Block, Scene, block_path, drive_path, number};
 use async_trait::async_trait;
-use std::sync::Arc;
-use tandem_api::{DeviceText, Failure, FileUser, OtherCache, SsdHealth};
+use tandem_api::{DeviceText, Failure, FileUser, SsdHealth};
 use tandem_helper::host::traits::Disks;
 use tandem_helper::model::facts::{Carried, Device, Facts, Holder, Ident};
 use zbus::OwnedObjectPath;
@@ -51,10 +50,6 @@ impl Disks for Simulated {
         let _question = self.world.questions.ask().await;
         self.world
             .read(|scene| scene.users(&device.ident.text.name))
-    }
-
-    async fn other_caches(&self, _facts: Arc<Facts>) -> Vec<OtherCache> {
-        self.world.read(|scene| scene.others.clone())
     }
 }
 

@@ -17,13 +17,13 @@ use tandem_helper::model::action::{MountDevice, Pair};
 use tandem_helper::model::facts::{Ident, Mount, Mounter, StartEntry, StartTable};
 use tokio::sync::{Notify, watch};
 
-/// A removal that LVM is at.
+/// A removal that another system is at.
 #[derive(Debug)]
-pub struct LvmRun {
+pub struct OtherRun {
     pub begun: Instant,
     /// Bytes that were on the SSD only then.
     pub bytes: u64,
-    /// LVM fails.
+    /// The system fails.
     pub fails: bool,
     pub stopped: bool,
 }
@@ -151,8 +151,8 @@ pub struct Scene {
     pub other_load: u64,
     /// The caches of other systems.
     pub others: Vec<OtherCache>,
-    /// The removals that LVM is at, by the ids of the caches.
-    pub lvm: BTreeMap<String, LvmRun>,
+    /// The removals that other systems are at, by the ids of the caches.
+    pub removals: BTreeMap<String, OtherRun>,
     /// Kernel name of the device from which GRUB starts this machine.
     pub grub_disk: Option<String>,
     /// The devices that were unplugged and may come back: kernel name, device, and the drive if the whole drive was

@@ -41,7 +41,7 @@ const MAX_SEARCHES: usize = 4;
 
 /// The real host.
 pub struct DeviceMapper {
-    pub(super) connection: Connection,
+    pub(crate) connection: Connection,
     events: Arc<Notify>,
     listening: Arc<AtomicBool>,
     /// Searches for the users of a file system at a time: each keeps a thread as long as it takes.
@@ -151,7 +151,7 @@ fn failed(e: DmFailure) -> Failure {
     step(&e.to_string())
 }
 
-pub(super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     f: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
     tokio::task::spawn_blocking(f)

@@ -11,7 +11,7 @@ use crate::machine::blocks::{BlockDevice, Machine, line, names_in, sysfs, whole_
 use crate::machine::grub;
 use crate::machine::mounts::starts::start_entries;
 use crate::machine::mounts::table::Mounts;
-use crate::machine::other;
+use crate::machine::other_format;
 use crate::machine::store;
 use crate::machine::volumes::{DEPTH, slaves, volume_kind};
 use crate::machine::wipe;
@@ -21,9 +21,8 @@ use async_trait::async_trait;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 use tandem_api::udisks::{self, Object, Properties};
-use tandem_api::{DeviceText, Failure, FileUser, Kind, OtherCache, SsdHealth};
+use tandem_api::{DeviceText, Failure, FileUser, Kind, SsdHealth};
 use zbus::fdo::ManagedObjects;
 use zbus::{Connection, OwnedObjectPath};
 
@@ -56,7 +55,7 @@ impl Disks for DeviceMapper {
 
     async fn carries(&self, device: &Device, format: Format) -> Result<bool, Failure> {
         let node = device.ident.node();
-        blocking(move || other::superblock::is_on(format, &std::fs::File::open(node)?))
+        blocking(move || other_format::is_on(format, &std::fs::File::open(node)?))
             .await?
             .map_err(|e| step(&e.to_string()).device(&device.ident.text))
     }
@@ -88,14 +87,6 @@ impl Disks for DeviceMapper {
             Some(place) => self.users_of(&place, &device.mounts).await,
             None => Vec::new(),
         }
-    }
-
-    async fn other_caches(&self, facts: Arc<Facts>) -> Vec<OtherCache> {
-        let listed = blocking(move || other::list(&facts)).await;
-        listed.unwrap_or_else(|e| {
-            tracing::error!("cannot look at the caches of other systems: {e}");
-            Vec::new()
-        })
     }
 }
 

@@ -5,7 +5,6 @@
 pub mod device_mapper;
 pub mod disks;
 pub mod initramfs;
-pub mod lvm;
 pub mod module;
 pub mod names;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A host for tests of the parts of the service that need no machine.
 
-use crate::host::traits::{Computer, Disks, Lvm, Mappings, Module, Observing};
+use crate::host::traits::{Computer, Disks, Mappings, Module, Observing, Others};
 use crate::machine::dm::message::Message;
 use crate::model::action::Action;
 use crate::model::facts::{Device, Facts};
@@ -94,4 +94,4 @@ impl Mappings for NoEngine {
 impl Observing for NoEngine {}
 
 #[async_trait::async_trait]
-impl Lvm for NoEngine {}
+impl Others for NoEngine {}

@@ -14,7 +14,7 @@ pub(crate) mod marks;
 pub mod module;
 pub mod mounts;
 pub mod names;
-pub mod other;
+pub mod other_format;
 pub mod store;
 pub mod superblock;
 pub(crate) mod udev_files;

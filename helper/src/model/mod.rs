@@ -4,6 +4,6 @@
 pub mod action;
 pub mod facts;
 pub mod live;
-pub mod lvm;
 pub mod other_format;
 pub mod record;
+pub mod removal;

@@ -8,14 +8,14 @@
 
 mod creation;
 mod drain;
-mod lvm;
+mod other;
 mod removal;
 mod resize;
 mod settle;
 mod undo;
 
 pub use drain::Drained;
-pub use lvm::remove as remove_by_lvm;
+pub use other::remove as remove_other;
 
 use crate::decide::plan::Plan;
 use crate::host::Host;

@@ -20,7 +20,6 @@ mod iface;
 mod inhibit;
 mod jobs;
 mod kernels;
-mod lvm;
 mod module;
 mod names;
 mod offers;
@@ -28,6 +27,7 @@ mod others;
 mod plans;
 pub(crate) mod queue;
 mod reading;
+mod removals;
 mod risk;
 pub mod sampler;
 mod speed;
@@ -192,7 +192,7 @@ impl Service {
         // The recovery may wait for a check of a file system, so the records are followed beside it.
         tokio::spawn(this.clone().follow_risk());
         this.recover().await;
-        this.take_up_lvm().await;
+        this.take_up_removals().await;
         this.load_watches().await;
         tokio::spawn(this.clone().follow_others());
         let seen = this.refresh().await;

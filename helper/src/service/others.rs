@@ -2,7 +2,7 @@
 //! Caches of other systems, on the bus.
 
 use super::Service;
-use crate::machine::other::may_hang;
+use crate::kinds::may_hang;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_api::OtherCache;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Caches that other systems have made, by their own tools: each is seen with its disk and its SSD, and none of its devices
-//! is offered. Those of LVM are written back and removed while they are in use.
+//! is offered. All are written back and removed while they are in use.
 
 use std::fs;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::kept::BOOT;
 use tandem_guest::disks::{self, Scratch};
@@ -17,19 +17,21 @@ use tandem_harness::layer::Run;
 /// Size of each disk in MiB.
 const MIB: u64 = 256;
 /// Serial numbers: a disk and an SSD for each set-up of [`KINDS`], in their order, and two that are free.
-const SERIALS: [[&str; 2]; 5] = [
+const SERIALS: [[&str; 2]; 6] = [
     ["LVMDISK1", "LVMSSD01"],
     ["WCDISK01", "WCSSD001"],
     ["DMDISK01", "DMSSD001"],
     ["BCDISK01", "BCSSD001"],
+    ["LOGDISK1", "LOGSSD01"],
     ["FREEDISK", "FREESSD1"],
 ];
 /// Kind, name and mode of each as `tandemctl` tells them.
-const KINDS: [[&str; 3]; 4] = [
+const KINDS: [[&str; 3]; 5] = [
     ["lvm-cache", "films/my-movies", "writethrough"],
     ["lvm-writecache", "mail/box", "writeback"],
     ["dm-cache", "slow", "writeback"],
     ["bcache", "bcache0", "writeback"],
+    ["dm-writecache", "log", "writeback"],
 ];
 /// Sets all of them up, each with a file system that is mounted below /srv and holds a file. `DISK0` and `SSD0` are the
 /// devices of the first.
@@ -52,8 +54,10 @@ make-bcache --bucket 64k --writeback -C /dev/SSD3 -B /dev/DISK3
 for device in SSD3 DISK3; do echo /dev/$device >/sys/fs/bcache/register_quiet || true; done
 until [ -b /dev/bcache0 ] && [ -e /sys/block/bcache0/bcache/cache ]; do sleep 0.1; done
 echo 0 >/sys/block/bcache0/bcache/writeback_running
+sectors=$(blockdev --getsz /dev/DISK4)
+dmsetup create log --table "0 $sectors writecache s /dev/DISK4 /dev/SSD4 4096 0"
 udevadm settle
-for pair in films/my-movies:0 mail/box:1 mapper/slow:2 bcache0:3; do
+for pair in films/my-movies:0 mail/box:1 mapper/slow:2 bcache0:3 mapper/log:4; do
 	mke2fs -q -t ext4 /dev/${pair%:*}
 	mkdir -p /srv/${pair#*:}
 	mount /dev/${pair%:*} /srv/${pair#*:}
@@ -63,7 +67,7 @@ udevadm settle"#;
 /// Script that prints what the service says of these caches, as soon as it tells of all of them.
 const TOLD: &str = r#"for _ in $(seq 150); do
 	told=$(tandemctl --json list)
-	[ "$(echo "$told" | grep -o '"kind":"' | wc -l)" = 4 ] && break
+	[ "$(echo "$told" | grep -o '"kind":"' | wc -l)" = 5 ] && break
 	sleep 0.2
 done
 echo "$told""#;
@@ -74,7 +78,7 @@ echo "$told""#;
 const REMOVE: &str = r#"set -e
 linear() { [ "$(lvs --noheadings -o segtype "$1" | tr -d ' ')" = linear ]; }
 sha256sum /srv/0/file /srv/1/file >/root/sums
-if tandemctl remove --yes slow; then exit 1; fi
+if tandemctl remove --yes nothing; then exit 1; fi
 tandemctl remove --yes films/my-movies
 linear films/my-movies
 dd if=/dev/urandom of=/srv/1/more bs=64k count=400 conv=fsync status=none
@@ -96,6 +100,86 @@ for _ in $(seq 100); do
 done
 if systemctl list-units --all --no-legend 'tandem-lv*' | grep .; then exit 1; fi
 if tandemctl --json list | grep '"kind":"lvm-'; then exit 1; fi"#;
+
+/// Script that saves 8 MiB through the bare mapping `NAME` mounted at `PLACE`, which the disk is too slow to get at once, begins the
+/// removal, and cancels. The mapping is as before then.
+const CANCELLED: &str = r#"set -e
+dd if=/dev/urandom of=PLACE/more bs=64k count=128 conv=fsync status=none
+sha256sum PLACE/file PLACE/more >/root/sums-NAME
+before=$(dmsetup table NAME)
+tandemctl remove --yes NAME & job=$!
+path=
+for _ in $(seq 200); do
+	path=$(busctl --list tree org.tandemcache.Tandem1 | grep -m1 -E '/jobs?/[0-9]+$' || true)
+	[ -n "$path" ] && busctl get-property org.tandemcache.Tandem1 $path org.tandemcache.Tandem1.Job Progress | grep -qv ' 0$' && break
+	sleep 0.05
+done
+busctl call org.tandemcache.Tandem1 $path org.tandemcache.Tandem1.Job Cancel
+if wait $job; then echo "the removal was not canceled"; exit 1; fi
+[ "$(dmsetup table NAME)" = "$before" ]
+[ "$(dmsetup info -c --noheadings -o suspended NAME)" = Active ]
+sha256sum --check --quiet /root/sums-NAME"#;
+/// Script that removes the bare cache `NAME` whose superblock is on `META`, and kills the service in the middle of it. The mapping
+/// leads to the disk alone then. What was set up by a script is set up again with the `AGAIN` of that script, after the file was
+/// changed without the cache: the change has to be seen.
+const REMOVED: &str = r#"set -e
+tandemctl remove --yes NAME & job=$!
+for _ in $(seq 200); do [ -n "$(ls /run/tandem/others 2>/dev/null)" ] && break; sleep 0.02; done
+sleep 0.KILL
+systemctl kill --signal KILL tandem.service || true
+wait $job || true
+for _ in $(seq 300); do
+	dmsetup table NAME | grep -q ' linear ' && [ -z "$(ls /run/tandem/others 2>/dev/null)" ] && break
+	sleep 0.2
+done
+dmsetup table NAME | grep ' linear '
+echo 3 >/proc/sys/vm/drop_caches
+sha256sum --check --quiet /root/sums-NAME
+dd if=/dev/urandom of=PLACE/file bs=64k count=64 conv=notrunc,fsync status=none
+sha256sum PLACE/file PLACE/more >/root/sums-NAME
+umount PLACE
+dmsetup remove --retry NAME
+AGAIN
+mount /dev/mapper/NAME PLACE
+sha256sum --check --quiet /root/sums-NAME
+tandemctl remove --yes NAME
+dmsetup table NAME | grep ' linear '
+sha256sum --check --quiet /root/sums-NAME"#;
+/// How the bare mappings were set up: name, place in `KINDS`, and the script's commands without the clearing of the SSD.
+const BARE: [(&str, usize, &str); 2] = [
+    (
+        "slow",
+        2,
+        r#"dmsetup create slow-meta --table "0 16384 linear /dev/SSD2 0"
+dmsetup create slow-data --table "0 131072 linear /dev/SSD2 16384"
+dmsetup create slow --table "0 $(blockdev --getsz /dev/DISK2) cache /dev/mapper/slow-meta /dev/mapper/slow-data /dev/DISK2 128 1 writeback smq 0""#,
+    ),
+    (
+        "log",
+        4,
+        r#"dmsetup create log --table "0 $(blockdev --getsz /dev/DISK4) writecache s /dev/DISK4 /dev/SSD4 4096 0""#,
+    ),
+];
+/// Script that takes the SSD from bcache under its mounted file system, with a killed service in between, and that sees it free.
+const BCACHE: &str = r#"set -e
+dd if=/dev/urandom of=/srv/3/more bs=64k count=128 conv=fsync status=none
+sha256sum /srv/3/file /srv/3/more >/root/sums-bcache
+tandemctl remove --yes bcache0 & job=$!
+for _ in $(seq 200); do [ -n "$(ls /run/tandem/others 2>/dev/null)" ] && break; sleep 0.02; done
+sleep 0.5
+systemctl kill --signal KILL tandem.service || true
+wait $job || true
+for _ in $(seq 600); do [ -z "$(ls /run/tandem/others 2>/dev/null)" ] && break; sleep 0.2; done
+[ ! -e /sys/block/bcache0/bcache/cache ]
+[ -z "$(ls -d /sys/fs/bcache/*-* 2>/dev/null)" ]
+udevadm settle
+if blkid -p /dev/SSD3; then exit 1; fi
+echo 3 >/proc/sys/vm/drop_caches
+sha256sum --check --quiet /root/sums-bcache
+if systemctl list-units --all --no-legend 'tandem-bcache*' | grep .; then exit 1; fi
+tandemctl plan --erase-ssd FREE SSD3"#;
+/// Bytes a second that a slow disk accepts.
+const SLOW: u64 = 256 << 10;
 
 /// Runs the layer.
 pub fn run(run: &mut Run) -> Result<()> {
@@ -131,7 +215,49 @@ pub fn run(run: &mut Run) -> Result<()> {
     run.check("none of its devices is offered", refused);
     let removed = vm.agent.sh(REMOVE, LONG).map(|told| run.note(&told));
     run.check("those of LVM are written back and removed in use", removed);
+    for (name, at, again) in BARE {
+        let names = &names;
+        let named = |script: &str| {
+            let [disk, ssd] = [&names[2 * at + 1], &names[2 * at]];
+            let script = script.replace("AGAIN", again).replace("NAME", name);
+            let script = script.replace("PLACE", &format!("/srv/{at}"));
+            script
+                .replace(&format!("DISK{at}"), disk)
+                .replace(&format!("SSD{at}"), ssd)
+        };
+        let cancelled = slowly(&mut vm, SERIALS[at][0], &named(CANCELLED), run);
+        run.check(
+            &format!("{name}: a canceled removal leaves it as before"),
+            cancelled,
+        );
+        let kill = ["1", "6"][usize::from(name == "log")];
+        let removed = named(REMOVED).replace("KILL", kill);
+        let removed = vm.agent.sh(&removed, LONG).map(|told| run.note(&told));
+        run.check(
+            &format!("{name}: removed in use, and empty when it is set up again"),
+            removed,
+        );
+    }
+    let script = BCACHE
+        .replace("SSD3", &names[6])
+        .replace("FREE", &names[names.len() - 1]);
+    let removed = vm.agent.sh(&script, LONG).map(|told| run.note(&told));
+    run.check("bcache: the SSD is taken away in use, and is free", removed);
     Ok(())
+}
+
+/// Runs a script while a disk is slow.
+fn slowly(vm: &mut Vm, serial: &str, script: &str, run: &Run) -> Result<()> {
+    throttle(vm, serial, SLOW)?;
+    let done = vm.agent.sh(script, LONG).map(|told| run.note(&told));
+    throttle(vm, serial, 0)?;
+    done
+}
+
+/// Lets a disk accept so many bytes a second; 0: as many as it can.
+fn throttle(vm: &mut Vm, serial: &str, bytes: u64) -> Result<()> {
+    let words = json!({ "id": serial, "bps": 0, "bps_rd": 0, "bps_wr": bytes, "iops": 0, "iops_rd": 0, "iops_wr": 0 });
+    vm.qmp.run("block_set_io_throttle", words).map(drop)
 }
 
 fn seen(told: &str) -> Result<()> {
@@ -184,7 +310,7 @@ fn seen(told: &str) -> Result<()> {
         );
     }
     // What was saved a moment ago is on the SSD only where write-back waits.
-    for kind in ["lvm-writecache", "bcache"] {
+    for kind in ["lvm-writecache", "bcache", "dm-writecache"] {
         let cache = others.iter().find(|cache| cache["kind"] == kind);
         let unwritten = cache.and_then(|cache| cache["unwritten_bytes"].as_u64());
         ensure!(
@@ -222,6 +348,6 @@ fn refused(vm: &mut Vm, run: &Run, names: &[String]) -> Result<()> {
         told.matches("dm-writecache").count() >= 2,
         "the content is not named: {told}"
     );
-    let sums = "for n in 0 1 2 3; do test -s /srv/$n/file || exit 1; done; dmsetup table --target tandem | grep . && exit 1; true";
+    let sums = "for n in 0 1 2 3 4; do test -s /srv/$n/file || exit 1; done; dmsetup table --target tandem | grep . && exit 1; true";
     vm.agent.sh(sums, SHORT).map(drop)
 }

@@ -8,13 +8,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of the service's sources, with those that each may use.
-const ROOMS: [(&str, &[&str]); 6] = [
+const ROOMS: [(&str, &[&str]); 7] = [
     ("model", &[]),
     ("decide", &["model"]),
     ("machine", &["model", "decide"]),
     ("start", &["model", "decide", "machine"]),
     ("host", &["model", "decide", "machine"]),
-    ("service", &["model", "decide", "machine", "host"]),
+    ("kinds", &["model", "decide", "machine", "host"]),
+    ("service", &["model", "decide", "machine", "host", "kinds"]),
 ];
 
 /// Which modules of a package use which.

@@ -367,7 +367,10 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
                 "volume" => gettext(
                     "The cache of {device} is part of a larger LVM volume, such as a thin pool or a volume with snapshots.",
                 ),
-                _ => gettext("The cache of {device} was not set up by LVM."),
+                "running-system" => gettext("The running system may use the cache of {device}."),
+                _ => gettext(
+                    "Tandem does not know how to remove a cache of this kind from {device}.",
+                ),
             },
             match failure.name.as_str() {
                 "ssd-missing" => gettext("Connect the SSD, then try again."),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The commands for caches that LVM has made.
+//! The commands for caches of other systems.
 
 use adw::subclass::prelude::*;
 use gtk::glib;

@@ -116,16 +116,16 @@ pub trait Manager {
     #[zbus(property)]
     fn other_caches(&self) -> zbus::Result<Vec<OtherCache>>;
 
-    /// Says what the removal of a cache that LVM has made would do ([`OtherCache::id`]). The amounts are those of
+    /// Says what the removal of a cache of another system would do ([`OtherCache::id`]). The amounts are those of
     /// [`Self::other_caches`]. Needs no authorisation and changes nothing.
     ///
     /// # Errors
     /// `WrongState` if there is no such cache; `OtherNotRemovable`.
     fn plan_remove_other(&self, id: &str) -> zbus::Result<PlanReply>;
 
-    /// Has LVM write back what is on the SSD only and remove the cache, after asking the user to authenticate
-    /// (`org.tandemcache.Tandem1.remove`). The volume stays in use. A job that is cancelled keeps the cache. LVM goes on if the
-    /// service is killed, and the next service takes the job up.
+    /// Writes back what is on the SSD only and removes a cache of another system, after asking the user to authenticate
+    /// (`org.tandemcache.Tandem1.remove`). The disk stays in use. A job that is cancelled keeps the cache. If the service is
+    /// killed, the next service takes the job up.
     ///
     /// # Errors
     /// As [`Self::create`]; `OtherNotRemovable`.

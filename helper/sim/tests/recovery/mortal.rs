@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tandem_api::*;
-use tandem_helper::host::traits::{Computer, Disks, Lvm, Mappings, Module, Observing};
+use tandem_helper::host::traits::{Computer, Disks, Mappings, Module, Observing, Others};
 use tandem_helper::machine::dm::message::Message;
 use tandem_helper::model::action::Action;
 use tandem_helper::model::facts::{Device, Facts};
@@ -162,4 +162,4 @@ impl Mappings for Mortal {
 impl Observing for Mortal {}
 
 #[async_trait]
-impl Lvm for Mortal {}
+impl Others for Mortal {}

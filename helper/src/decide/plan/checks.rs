@@ -21,7 +21,7 @@ const EFI_POINTS: [&str; 2] = ["/boot/efi", "/efi"];
 const ROOT: &str = "/";
 /// Mount points of file systems that the running system needs at every moment. A start of the machine can put a cache
 /// over the first of them. Some of the others hold files that this start needs.
-const SYSTEM_POINTS: [&str; 6] = [ROOT, "/usr", "/var", "/var/lib", "/etc", "/opt"];
+pub(super) const SYSTEM_POINTS: [&str; 6] = [ROOT, "/usr", "/var", "/var/lib", "/etc", "/opt"];
 
 /// Kind of refusal for a holder of a device, by role.
 fn in_use(device: &Device, role: Kind) -> Result<(), Failure> {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The plan that has LVM remove a cache that LVM has made.
+//! The plan that removes a cache of another system.
 
+use super::checks::SYSTEM_POINTS;
 use super::{Plan, VALID_SECONDS, digest};
 use crate::model::facts::{Facts, Ident};
-use crate::model::lvm::{LvmRemoval, is_volume_id, is_volume_name};
+use crate::model::removal::{OtherRemoval, is_volume_id, is_volume_name};
 use tandem_api::{
-    DeviceText, Failure, JobKind, Kind, Mode, OtherCache, OtherMode, OtherState, PlanReply, Step,
-    StepKind,
+    DeviceText, Failure, JobKind, Kind, Mode, OtherCache, OtherKind, OtherMode, OtherState,
+    PlanReply, Step, StepKind,
 };
 
-/// The plan for such a cache, and all that LVM needs for it. `owner`: the user that asks.
+/// The plan for such a cache, and all that its system needs for it. `owner`: the user that asks.
 ///
 /// # Errors
 /// `OtherNotRemovable`; `DeviceGone`.
@@ -17,7 +18,7 @@ pub fn remove_other(
     cache: &OtherCache,
     facts: &Facts,
     owner: u32,
-) -> Result<(Plan, LvmRemoval), Failure> {
+) -> Result<(Plan, OtherRemoval), Failure> {
     let none = DeviceText::none();
     let disk = cache.disks.first().unwrap_or(&none);
     let refused = |name: &str| {
@@ -25,7 +26,7 @@ pub fn remove_other(
             .device(disk)
             .name(name))
     };
-    if !cache.can_be_removed() {
+    if !cache.kind.can_be_removed() {
         return refused("system");
     }
     let Some(ssd) = cache.ssds.first() else {
@@ -36,8 +37,20 @@ pub fn remove_other(
         OtherState::WithoutSsd => return refused("ssd-missing"),
         OtherState::Failed | OtherState::Stopping => return refused("failed"),
     }
-    if disk.is_none() || !is_volume_id(&cache.id) || !is_volume_name(&cache.name) {
-        return refused("volume");
+    if disk.is_none() {
+        return refused("failed");
+    }
+    match cache.kind {
+        OtherKind::LvmCache | OtherKind::LvmWritecache
+            if !is_volume_id(&cache.id) || !is_volume_name(&cache.name) =>
+        {
+            return refused("volume");
+        }
+        // All requests wait for a moment, also those of the service.
+        OtherKind::DmCache | OtherKind::DmWritecache if carries_system(cache, facts) => {
+            return refused("running-system");
+        }
+        _ => {}
     }
     let steps = steps(cache, disk, ssd);
     let mut reply = PlanReply {
@@ -64,9 +77,9 @@ pub fn remove_other(
         contents: Vec::new(),
         reply,
     };
-    let removal = LvmRemoval {
+    let removal = OtherRemoval {
         id: cache.id.clone(),
-        volume: cache.name.clone(),
+        name: cache.name.clone(),
         kind: cache.kind,
         devices: [ident(facts, disk)?, ident(facts, ssd)?],
         steps,
@@ -77,7 +90,7 @@ pub fn remove_other(
     Ok((plan, removal))
 }
 
-/// LVM does all of them by one command.
+/// The system does them; LVM does all of them by one command.
 fn steps(cache: &OtherCache, disk: &DeviceText, ssd: &DeviceText) -> Vec<Step> {
     let step = |kind, device: &DeviceText, bytes| Step {
         kind,
@@ -98,6 +111,14 @@ fn mode(mode: OtherMode) -> Mode {
         OtherMode::Writearound => Mode::Writearound,
         OtherMode::Writethrough | OtherMode::Off | OtherMode::Unknown => Mode::Writethrough,
     }
+}
+
+/// Whether the running system may be on the device of a cache. What lies on a volume above the device is not looked for.
+fn carries_system(cache: &OtherCache, facts: &Facts) -> bool {
+    let system = |point: &String| SYSTEM_POINTS.contains(&point.as_str());
+    let mapped = facts.device(cache.mapped.as_str());
+    let in_use = mapped.is_some_and(|device| device.swap || !device.holders.is_empty());
+    in_use || cache.mount_points.iter().any(system)
 }
 
 fn ident(facts: &Facts, device: &DeviceText) -> Result<Ident, Failure> {

@@ -4,8 +4,7 @@
 use crate::model::facts::{Device, Facts};
 use crate::model::other_format::Format;
 use async_trait::async_trait;
-use std::sync::Arc;
-use tandem_api::{Failure, FileUser, OtherCache};
+use tandem_api::{Failure, FileUser};
 
 /// What is read of the devices, for a plan and for what is shown. No method writes to a device.
 #[async_trait]
@@ -32,9 +31,4 @@ pub trait Disks: Send + Sync + 'static {
 
     /// The programs that keep the file system of this device busy.
     async fn users(&self, device: &Device) -> Vec<FileUser>;
-
-    /// The caches that other systems have made.
-    async fn other_caches(&self, _facts: Arc<Facts>) -> Vec<OtherCache> {
-        Vec::new()
-    }
 }

@@ -3,22 +3,22 @@
 
 mod computer;
 mod disks;
-mod lvm;
 mod mappings;
 mod module;
 mod observing;
+mod others;
 
 pub use computer::Computer;
 pub use disks::Disks;
-pub use lvm::Lvm;
 pub use mappings::Mappings;
 pub use module::Module;
 pub use observing::Observing;
+pub use others::Others;
 
 /// A machine with disks and a kernel.
 ///
 /// A caller may hold no lock that another of its calls needs while it calls a method: the methods wait for hardware
 /// and for other services.
-pub trait Host: Computer + Module + Disks + Mappings + Observing + Lvm {}
+pub trait Host: Computer + Module + Disks + Mappings + Observing + Others {}
 
-impl<T: Computer + Module + Disks + Mappings + Observing + Lvm> Host for T {}
+impl<T: Computer + Module + Disks + Mappings + Observing + Others> Host for T {}

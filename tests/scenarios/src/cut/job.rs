@@ -123,7 +123,7 @@ impl Cutter {
         let [line, of_user] = match job {
             Job::Resize => [
                 format!("resize {new}"),
-                format!("resize --yes $(basename -s .json /var/lib/tandem/caches/*.json) {new}"),
+                format!("resize --yes $(basename -s .cache.json /var/lib/tandem/caches/*.cache.json) {new}"),
             ],
             Job::Create => {
                 let on = format!("--partition {new} {disk}1 {ssd}");

@@ -36,7 +36,7 @@ fn planned(cache: &OtherCache) -> Result<Vec<(StepKind, u64)>, (Kind, String)> {
     let planned = super::super::remove_other(cache, &facts(), 1000);
     let (plan, removal) = planned.map_err(|failure| (failure.kind, failure.name))?;
     assert_eq!(removal.steps, plan.reply.steps);
-    assert_eq!((removal.volume, removal.owner), (cache.name.clone(), 1000));
+    assert_eq!((removal.name, removal.owner), (cache.name.clone(), 1000));
     assert_eq!((plan.uuid, plan.actions.len()), (cache.id.clone(), 0));
     Ok(plan.reply.steps.iter().map(|s| (s.kind, s.bytes)).collect())
 }
@@ -80,13 +80,13 @@ fn without_its_ssd_nothing_is_removed_whatever_the_mode() {
 fn only_whole_volumes_of_lvm_with_known_devices_are_removed() {
     type Change = fn(&mut OtherCache);
     let changes: [(&str, Change); 7] = [
-        ("system", |c| c.kind = OtherKind::Bcache),
-        ("system", |c| c.kind = OtherKind::DmCache),
+        ("system", |c| c.kind = OtherKind::DmWriteboost),
+        ("system", |c| c.kind = OtherKind::RapidDisk),
         ("failed", |c| c.state = OtherState::Failed),
         ("volume", |c| c.id.push_str("-real")),
         ("volume", |c| c.name = "films".into()),
         ("volume", |c| c.name = "-films/--force".into()),
-        ("volume", |c| c.disks.clear()),
+        ("failed", |c| c.disks.clear()),
     ];
     for (name, change) in changes {
         let mut changed = cache();
@@ -97,4 +97,35 @@ fn only_whole_volumes_of_lvm_with_known_devices_are_removed() {
     let mut gone = cache();
     gone.ssds[0].object = device("sdz", 1 << 38).ident.text.object;
     assert_eq!(planned(&gone), Err((Kind::DeviceGone, String::new())));
+}
+
+#[test]
+fn a_mapping_that_the_running_system_needs_is_not_made_to_wait() {
+    let mapping = |kind, points: &[&str]| OtherCache {
+        kind,
+        id: "slow".into(),
+        name: "slow".into(),
+        mapped: device("md1", 1 << 40).ident.text.object,
+        mount_points: points.iter().map(|&point| point.to_owned()).collect(),
+        ..cache()
+    };
+    let bare = [OtherKind::DmCache, OtherKind::DmWritecache];
+    let refused = || Err((Kind::OtherNotRemovable, "running-system".to_owned()));
+    for kind in bare {
+        assert!(planned(&mapping(kind, &["/srv"])).is_ok());
+        assert_eq!(planned(&mapping(kind, &["/srv", "/var"])), refused());
+    }
+    // bcache and LVM make no request wait for this service.
+    assert!(planned(&mapping(OtherKind::Bcache, &["/"])).is_ok());
+    let mut facts = facts();
+    facts.devices.push(device("md1", 1 << 40));
+    facts.devices[2].holders.push(Holder {
+        name: "dm-4".into(),
+        kind: "luks".into(),
+    });
+    for kind in bare {
+        let above = super::super::remove_other(&mapping(kind, &[]), &facts, 1000);
+        let failure = above.unwrap_err();
+        assert_eq!(failure.name, "running-system");
+    }
 }

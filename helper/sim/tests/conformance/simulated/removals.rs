@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Caches that LVM has made are written back and removed.
+//! Caches that other systems have made are written back and removed.
 
 use crate::common::{Machine, until};
 use crate::{Bench, refusal};
@@ -8,7 +8,7 @@ use tandem_api::*;
 
 const MIB: u64 = 1 << 20;
 
-/// A cache of LVM over the disk `sda` and on the SSD `sdc`. The disk lacks `unwritten` bytes.
+/// A cache of another system over the disk `sda` and on the SSD `sdc`. The disk lacks `unwritten` bytes.
 async fn cache(machine: &Machine, kind: OtherKind, unwritten: u64) -> OtherCache {
     let devices = machine.manager().await.devices().await.unwrap();
     let text = |name: &str| {
@@ -42,7 +42,7 @@ async fn show(machine: &Machine, cache: &OtherCache) {
         .await
         .unwrap();
     let manager = machine.manager().await;
-    until("the cache of LVM", async || {
+    until("the cache of the other system", async || {
         manager.other_caches().await.unwrap() == std::slice::from_ref(cache)
     })
     .await;
@@ -62,10 +62,14 @@ async fn end(machine: &Machine, job: &JobProxy<'_>) -> Result<(), Failure> {
 }
 
 #[tokio::test]
-async fn a_cache_of_lvm_is_written_back_and_removed_with_progress() {
+async fn a_cache_is_written_back_and_removed_with_progress() {
     let bench = Bench::simulated().await;
     let machine = &bench.machine;
-    for kind in [OtherKind::LvmCache, OtherKind::LvmWritecache] {
+    for kind in OtherKind::ALL
+        .iter()
+        .copied()
+        .filter(|kind| kind.can_be_removed())
+    {
         let lvm = cache(machine, kind, 100 * MIB).await;
         show(machine, &lvm).await;
         let job = begin(machine, &lvm).await.unwrap();
@@ -104,13 +108,15 @@ async fn a_removal_that_is_cancelled_keeps_the_cache_and_can_be_repeated() {
     for (kind, name) in [
         (OtherKind::LvmCache, ""),
         (OtherKind::LvmWritecache, "cleaner"),
+        (OtherKind::Bcache, ""),
+        (OtherKind::DmCache, ""),
     ] {
         simulation.set_drain_rate(MIB).await.unwrap();
         let lvm = cache(machine, kind, 1_000 * MIB).await;
         show(machine, &lvm).await;
         let job = begin(machine, &lvm).await.unwrap();
         until("progress", async || job.progress().await.unwrap() > 0.0).await;
-        // While LVM is at it, there is no second removal.
+        // Meanwhile there is no second removal.
         let again = begin(machine, &lvm).await.unwrap_err();
         assert_eq!(again.kind, Kind::Busy);
         job.cancel().await.unwrap();
@@ -129,7 +135,7 @@ async fn a_removal_that_is_cancelled_keeps_the_cache_and_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn a_removal_that_lvm_does_not_end_says_that_data_is_on_the_ssd_only() {
+async fn a_removal_that_its_system_does_not_end_says_that_data_is_on_the_ssd_only() {
     let bench = Bench::simulated().await;
     let machine = &bench.machine;
     let lvm = cache(machine, OtherKind::LvmCache, 100 * MIB).await;
@@ -156,7 +162,7 @@ async fn a_removal_that_lvm_does_not_end_says_that_data_is_on_the_ssd_only() {
 }
 
 #[tokio::test]
-async fn a_cache_without_its_ssd_is_refused_and_so_is_what_lvm_has_not_made() {
+async fn a_cache_without_its_ssd_is_refused_and_so_is_a_kind_that_nothing_removes() {
     let bench = Bench::simulated().await;
     let machine = &bench.machine;
     let manager = machine.manager().await;
@@ -165,11 +171,11 @@ async fn a_cache_without_its_ssd_is_refused_and_so_is_what_lvm_has_not_made() {
         state: OtherState::WithoutSsd,
         ..lvm.clone()
     };
-    let bcache = OtherCache {
-        kind: OtherKind::Bcache,
+    let memory = OtherCache {
+        kind: OtherKind::RapidDisk,
         ..lvm.clone()
     };
-    for (shown, name) in [(&missing, "ssd-missing"), (&bcache, "system")] {
+    for (shown, name) in [(&missing, "ssd-missing"), (&memory, "system")] {
         show(machine, shown).await;
         let refused = refusal(manager.plan_remove_other(&lvm.id).await);
         assert_eq!(refused, (Kind::OtherNotRemovable, name.to_owned()));

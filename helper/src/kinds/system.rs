@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What has to be known of a system that makes caches. Each system is a file beside this one.
 
+use super::notes::Note;
+use crate::host::device_mapper::DeviceMapper;
+use crate::model::removal::{OtherProgress, OtherRemoval};
+use async_trait::async_trait;
 use std::path::Path;
-use tandem_api::{OtherKind, OtherMode, OtherState};
+use tandem_api::{Failure, OtherKind, OtherMode, OtherState};
 
 /// A system that makes caches.
 pub struct System {
@@ -10,6 +14,36 @@ pub struct System {
     pub find: Find,
     /// The kinds of its caches whose figures may be waited for in vain, because the system holds a lock.
     pub may_hang: &'static [OtherKind],
+    /// What removes its caches of a kind; nothing for a kind whose caches are only shown.
+    pub removers: &'static [(OtherKind, &'static dyn Remover)],
+}
+
+/// What removes the caches of a kind. Each call may come from another process than the one before: what has to be known later
+/// is in the note.
+#[async_trait]
+pub trait Remover: Sync {
+    /// Looks whether the machine has the cache, and says how the cache is set. `earlier`: the note of a removal that was begun
+    /// and not forgotten.
+    async fn look(
+        &self,
+        machine: &DeviceMapper,
+        removal: &OtherRemoval,
+        earlier: Option<&Note>,
+    ) -> Result<serde_json::Value, Failure>;
+
+    /// Begins, after the note was written.
+    async fn begin(&self, _machine: &DeviceMapper, _note: &Note) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Says how far the removal is, and does what is to be done now.
+    async fn go_on(&self, machine: &DeviceMapper, note: &Note) -> Result<OtherProgress, Failure>;
+
+    /// Ends the write-back, and puts back how the cache was set. Nothing is done when the cache is gone already.
+    async fn stop(&self, machine: &DeviceMapper, note: &Note) -> Result<(), Failure>;
+
+    /// Forgets the removal.
+    async fn forget(&self, _machine: &DeviceMapper, _removal: &OtherRemoval) {}
 }
 
 /// How the caches of a system are found.

@@ -12,6 +12,7 @@ pub(super) const SYSTEM: System = System {
         told: |table, _status| Some(told(table)),
     }),
     may_hang: &[],
+    removers: &[],
 };
 
 /// Its table is prose; the mode is in it.

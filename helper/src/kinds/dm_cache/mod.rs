@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! dm-cache of the kernel, also as LVM sets it up.
 
+mod remove;
+
+pub(super) use remove::BARE;
+
+use super::lvm;
 use super::system::{Find, SetUp, System, Target, Told, devices_at};
 use tandem_api::{OtherKind, OtherMode, OtherState, SECTOR_BYTES};
 
@@ -16,6 +21,10 @@ pub(super) const SYSTEM: System = System {
         told,
     }),
     may_hang: &[],
+    removers: &[
+        (OtherKind::LvmCache, &lvm::Remove),
+        (OtherKind::DmCache, &BARE),
+    ],
 };
 
 /// `used/total`

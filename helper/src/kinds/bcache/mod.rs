@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! bcache, as its files in sysfs tell. Each file may be missing: kernels differ.
 
+mod remove;
+
 use super::system::{Find, Found, System, Told};
 use crate::machine::blocks::{line, names_in};
 use std::fs;
@@ -11,6 +13,7 @@ use tandem_api::{OtherKind, OtherMode, OtherState};
 pub(super) const SYSTEM: System = System {
     find: Find::Files(list),
     may_hang: &[OtherKind::Bcache],
+    removers: &[(OtherKind::Bcache, &remove::Remove)],
 };
 
 /// All devices of bcache under this sysfs. Used bytes are known to a percent, unwritten ones to three digits, and reads are
@@ -106,6 +109,17 @@ fn caches(set: &Path) -> Vec<PathBuf> {
     let all = names_in(set).into_iter().filter(numbered);
     all.filter_map(|name| fs::canonicalize(set.join(name)).ok())
         .collect()
+}
+
+/// How many devices a set serves: disks, and volumes on the SSD alone.
+fn members(set: &Path) -> usize {
+    let numbered = |name: &&String| {
+        let number = ["bdev", "volume"]
+            .iter()
+            .find_map(|kind| name.strip_prefix(kind));
+        number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    names_in(set).iter().filter(numbered).count()
 }
 
 /// The kernel name of the device whose folder `bcache` this is.

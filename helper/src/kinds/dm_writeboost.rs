@@ -12,4 +12,5 @@ pub(super) const SYSTEM: System = System {
         told: |_table, _status| Some(Told::of(OtherState::Working, OtherMode::Writeback)),
     }),
     may_hang: &[],
+    removers: &[],
 };

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Caches that other systems have made on this machine. Nothing here changes them.
+//! The caches that other systems have made on this machine.
 
-mod bcache;
-mod dm_cache;
-mod dm_writeboost;
-mod dm_writecache;
-mod rapiddisk;
-pub mod superblock;
-mod system;
-
-use self::system::{Find, Found, SetUp, System, Target, Told};
+use super::system::Find;
+use super::system::{Found, SetUp, Told};
+use super::{SYSTEMS, targets};
 use crate::machine::dm::control::{Control, Foreign};
 use crate::machine::volumes::drives_below;
 use crate::model::facts::{Device, Facts};
@@ -17,30 +11,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tandem_api::{DeviceText, OtherCache, OtherKind, plain};
 
-/// The systems whose caches are shown.
-const SYSTEMS: [System; 5] = [
-    bcache::SYSTEM,
-    dm_cache::SYSTEM,
-    dm_writecache::SYSTEM,
-    dm_writeboost::SYSTEM,
-    rapiddisk::SYSTEM,
-];
-
-/// Whether a system may not answer for a while, or for ever, when it is asked for caches of this kind.
-pub fn may_hang(kind: OtherKind) -> bool {
-    SYSTEMS.iter().any(|system| system.may_hang.contains(&kind))
-}
-
-/// The systems that are targets of device-mapper.
-fn targets() -> impl Iterator<Item = &'static Target> {
-    SYSTEMS.iter().filter_map(|system| match &system.find {
-        Find::Mappings(target) => Some(target),
-        Find::Files(_) => None,
-    })
-}
-
-/// All of them, by kind and name. This blocks: see [`may_hang`].
-pub fn list(facts: &Facts) -> Vec<OtherCache> {
+/// All of them, by kind and name. This blocks: see [`super::may_hang`].
+pub(super) fn list(facts: &Facts) -> Vec<OtherCache> {
     let names: Vec<_> = targets().map(|target| target.name).collect();
     let mappings = Control::open().map_or_else(|_| Vec::new(), |dm| dm.foreign(&names));
     let found = SYSTEMS.iter().filter_map(|system| match system.find {
@@ -150,7 +122,7 @@ impl Names<'_> {
 }
 
 /// The kernel name of a device with this number.
-fn named(number: &str) -> Option<String> {
+pub(super) fn named(number: &str) -> Option<String> {
     let link = std::fs::read_link(Path::new("/sys/dev/block").join(number)).ok()?;
     Some(link.file_name()?.to_str()?.to_owned())
 }
@@ -191,6 +163,7 @@ mod tests {
             target: "cache".into(),
             table: "253:1 253:0 253:2 128 1 writeback smq 0".into(),
             status: "8 58/8192 128 265/16384 8943 316 8192 0 0 0 5 1 writeback 2 migration_threshold 2048 smq 0 rw -".into(),
+            ..Foreign::default()
         };
         let told = Names(&facts).mapping(&mapping).unwrap();
         assert_eq!(
@@ -247,6 +220,5 @@ mod tests {
         ] {
             assert_eq!(of(name, set_up), kind, "{name} {set_up:?}");
         }
-        assert!(may_hang(OtherKind::Bcache) && !may_hang(OtherKind::LvmCache));
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Removals of caches that LVM has made, on the bus.
+//! Removals of caches that other systems have made, on the bus.
 
 use super::Service;
 use super::offers::Named;
 use crate::decide::plan;
-use crate::model::lvm::LvmRemoval;
+use crate::model::removal::OtherRemoval;
 use crate::service::apply;
 use crate::service::auth::{self, Permission};
 use crate::service::iface::job::Progress;
@@ -77,30 +77,30 @@ impl Service {
             return Err(Failure::new(Kind::DeviceChanged).device(disk));
         }
         self.ensure_no_job(&removal.devices).await?;
-        self.begin_lvm(removal, true).await
+        self.begin_other(removal, true).await
     }
 
-    /// Starts the job of a removal. `begin`: LVM has not begun yet.
-    async fn begin_lvm(
+    /// Starts the job of a removal. `begin`: the removal has not begun yet.
+    async fn begin_other(
         self: &Arc<Self>,
-        removal: LvmRemoval,
+        removal: OtherRemoval,
         begin: bool,
     ) -> Result<OwnedObjectPath, Failure> {
         let (uuid, steps) = (removal.id.clone(), removal.steps.clone());
         let (devices, owner) = (removal.devices.clone(), removal.owner);
         let work = move |this: Arc<Self>, watcher: Arc<Progress>| async move {
-            apply::remove_by_lvm(this.host(), &removal, begin, &*watcher).await
+            apply::remove_other(this.host(), &removal, begin, &*watcher).await
         };
         self.start_job(JobKind::Remove, uuid, steps, devices, owner, work)
             .await
     }
 
-    /// Takes up the removals that LVM was at when an earlier process of the service was killed.
-    pub(super) async fn take_up_lvm(self: &Arc<Self>) {
+    /// Takes up the removals that were under way when an earlier process of the service was killed.
+    pub(super) async fn take_up_removals(self: &Arc<Self>) {
         for removal in self.host.begun_removals().await {
-            let volume = removal.volume.clone();
-            if let Err(e) = self.begin_lvm(removal, false).await {
-                tracing::error!("cannot follow the removal of the cache of {volume}: {e}");
+            let name = removal.name.clone();
+            if let Err(e) = self.begin_other(removal, false).await {
+                tracing::error!("cannot follow the removal of the cache {name}: {e}");
             }
         }
     }

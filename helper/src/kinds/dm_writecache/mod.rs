@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! dm-writecache of the kernel, also as LVM sets it up. RapidDisk makes its write-back of it, with a cache in memory.
 
+mod remove;
+
+use remove::BARE;
+
+use super::lvm;
 use super::system::{Find, SetUp, System, Target, Told, devices_at};
 use tandem_api::{OtherKind, OtherMode, OtherState};
 
@@ -17,6 +22,10 @@ pub(super) const SYSTEM: System = System {
         told,
     }),
     may_hang: &[],
+    removers: &[
+        (OtherKind::LvmWritecache, &lvm::Remove),
+        (OtherKind::DmWritecache, &BARE),
+    ],
 };
 
 /// Each used block is one that the disk does not have: a block that was written back is free.

@@ -1,80 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The removal of a cache that LVM has made, and what LVM prints meanwhile. The lines are those of lvm2 2.03.16 and 2.03.31.
-
-use crate::model::facts::Ident;
-use serde::{Deserialize, Serialize};
-use tandem_api::{OtherKind, Step};
-
-/// How the UUIDs of LVM's mappings begin. The UUIDs of the group and of the volume follow.
-const UUID_PREFIX: &str = "LVM-";
-/// Characters of a UUID of LVM.
-const UUID_CHARS: usize = 32;
-
-/// The removal of a cache that LVM has made. All of it comes from the facts of the service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LvmRemoval {
-    /// UUID of the volume's mapping.
-    pub id: String,
-    /// `group/volume`
-    pub volume: String,
-    /// The kind of cache.
-    pub kind: OtherKind,
-    /// Disk and SSD.
-    pub devices: [Ident; 2],
-    /// The steps, as the plan shows them.
-    pub steps: Vec<Step>,
-    /// Bytes that were on the SSD only when the removal began.
-    pub unwritten_bytes: u64,
-    /// Whether data may have been on the SSD only then.
-    pub may_be_unwritten: bool,
-    /// User that has asked for it.
-    pub owner: u32,
-}
-
-impl LvmRemoval {
-    /// UUID of the volume, 32 letters and digits.
-    pub fn volume_uuid(&self) -> &str {
-        self.id
-            .get(self.id.len().saturating_sub(UUID_CHARS)..)
-            .unwrap_or_default()
-    }
-}
-
-/// Whether this is the UUID of the mapping of a whole volume. A hidden part of a volume has a longer one.
-pub fn is_volume_id(id: &str) -> bool {
-    id.strip_prefix(UUID_PREFIX).is_some_and(|uuids| {
-        uuids.len() == 2 * UUID_CHARS && uuids.bytes().all(|b| b.is_ascii_alphanumeric())
-    })
-}
-
-/// Whether this is `group/volume`, in characters that LVM allows. None of the two begins like an option.
-pub fn is_volume_name(name: &str) -> bool {
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"+_.-".contains(&b);
-    let is_name =
-        |part: &str| !part.is_empty() && !part.starts_with(['-', '.']) && part.bytes().all(allowed);
-    name.split_once('/')
-        .is_some_and(|(group, volume)| is_name(group) && is_name(volume))
-}
-
-/// How far LVM is with a removal.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LvmProgress {
-    /// Blocks that the disk lacks, as LVM has printed last.
-    pub blocks_left: Option<u64>,
-    /// The end, once LVM has ended.
-    pub ended: Option<LvmEnd>,
-}
-
-/// How LVM ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LvmEnd {
-    /// Its exit status; none if it was killed, or if nobody knows.
-    pub status: Option<i32>,
-    /// Whether LVM says afterwards that the volume has a cache; none if it does not say.
-    pub cached: Option<bool>,
-    /// The last lines that it printed.
-    pub said: String,
-}
+//! What LVM prints while it removes a cache. The lines are those of lvm2 2.03.16 and 2.03.31.
 
 /// The blocks that the disk lacks, by the last line that tells them.
 pub fn blocks_left(output: &str) -> Option<u64> {
@@ -162,34 +87,5 @@ mod tests {
         assert_eq!(has_cache(&warned, uuid), Some(true));
         assert_eq!(has_cache(&line("linear"), "x"), None);
         assert_eq!(has_cache("  Failed to find logical volume", uuid), None);
-    }
-
-    #[test]
-    fn only_names_and_ids_of_whole_volumes_are_used() {
-        let both = "a1".repeat(UUID_CHARS);
-        assert!(is_volume_id(&format!("LVM-{both}")));
-        for id in [
-            both.clone(),
-            format!("LVM-{both}-real"),
-            format!("LVM-{}", &both[1..]),
-            format!("LVM-{}/", &both[1..]),
-        ] {
-            assert!(!is_volume_id(&id), "{id}");
-        }
-        assert!(is_volume_name("films/my-movies") && is_volume_name("a+b_c.d/0"));
-        for name in [
-            "films",
-            "films/",
-            "/movies",
-            "-f/movies",
-            "films/--force",
-            "a/b/c",
-            "a/b c",
-            "a/$b",
-            "a/b\n",
-            "../a",
-        ] {
-            assert!(!is_volume_name(name), "{name}");
-        }
     }
 }

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Caches that other systems have made.
+
+use crate::model::facts::Facts;
+use crate::model::removal::{OtherProgress, OtherRemoval};
+use async_trait::async_trait;
+use std::sync::Arc;
+use tandem_api::{Failure, Kind, OtherCache};
+
+/// What the machine has of other systems, and removals of that. A removal goes on, or stays as it is, when the service ends.
+#[async_trait]
+pub trait Others: Send + Sync + 'static {
+    /// The caches that other systems have made.
+    async fn other_caches(&self, _facts: Arc<Facts>) -> Vec<OtherCache> {
+        Vec::new()
+    }
+
+    /// Begins a removal, if it has not begun already.
+    async fn begin_removal(&self, _removal: &OtherRemoval) -> Result<(), Failure> {
+        Err(Failure::new(Kind::WrongState))
+    }
+
+    /// How far a removal is that has begun. The removal goes on only while this is asked from time to time.
+    async fn removal_progress(&self, _removal: &OtherRemoval) -> Result<OtherProgress, Failure> {
+        Err(Failure::new(Kind::WrongState))
+    }
+
+    /// Asks to cancel a removal. That may take half a minute, or the removal ends all the same.
+    async fn stop_removal(&self, _removal: &OtherRemoval) -> Result<(), Failure> {
+        Err(Failure::new(Kind::WrongState))
+    }
+
+    /// Forgets a removal that has ended.
+    async fn forget_removal(&self, _removal: &OtherRemoval) {}
+
+    /// The removals that an earlier process of the service has begun and not forgotten.
+    async fn begun_removals(&self) -> Vec<OtherRemoval> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Takes the SSD from a device of bcache, which stays in use. The kernel is told by its files in sysfs, and that a write to
+//! them succeeds says nothing: what the files show afterwards counts.
+
+use super::{bytes, caches, members};
+use crate::host::device_mapper::{DeviceMapper, blocking};
+use crate::host::systemd::program::{self, Program, State};
+use crate::kinds::failed;
+use crate::kinds::notes::Note;
+use crate::kinds::system::Remover;
+use crate::machine::blocks::line;
+use crate::model::removal::{OtherProgress, OtherRemoval};
+use async_trait::async_trait;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tandem_api::{Failure, Kind};
+use tokio::time::{Instant, sleep};
+
+/// Longest wait for the kernel to take a value.
+const LIMIT: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(100);
+/// The files that say how a device writes back, with what makes the device write everything and keep nothing new.
+const CLEANING: [(&str, &str); 3] = [
+    ("cache_mode", "writethrough"),
+    ("writeback_percent", "0"),
+    ("writeback_running", "1"),
+];
+
+/// Place of the superblock on an SSD, and its length, in bytes.
+const SUPERBLOCK: (u64, usize) = (4096, 4096);
+/// Places in the superblock: the mark, and the UUID of the set.
+const MARK_AT: usize = 24;
+const SET_AT: usize = 56;
+const MARK: [u8; 16] = [
+    0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81,
+];
+
+/// bcache as the remover of its caches.
+pub(super) struct Remove;
+
+/// A device before its removal began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Before {
+    /// The values of [`CLEANING`].
+    values: Vec<String>,
+    /// UUID of the set of the SSD, as its folder is called.
+    set: String,
+    /// Kernel name of the SSD, or of its partition.
+    ssd: String,
+}
+
+/// What the files of a device say.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// Whether the device has these files: a device that was stopped has none.
+    there: bool,
+    /// Whether the device has a set.
+    attached: bool,
+    /// Whether the values are those of [`CLEANING`].
+    cleans: bool,
+    /// Bytes that the disk lacks, rounded; `Some(0)` is exact.
+    dirty: Option<u64>,
+    /// Whether the set is registered, and whether other devices use it.
+    set: Option<Members>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Members {
+    None,
+    Others,
+}
+
+/// What has to be done now.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    /// Have the device write everything back.
+    Clean,
+    /// Wait; so many bytes are not on the disk.
+    Wait(Option<u64>),
+    /// Take the set from the device.
+    Detach,
+    /// Have the kernel forget the set.
+    Unregister,
+    /// Clear the superblock of the SSD.
+    Clear,
+    /// Nothing: the removal has ended.
+    End(Result<(), Box<Failure>>),
+}
+
+fn next(seen: &Seen, note: &Note) -> Next {
+    let removal = &note.removal;
+    match seen {
+        Seen { there: false, .. } => {
+            Next::End(Err(Box::new(removal.not_drained("the device was stopped"))))
+        }
+        Seen { attached: true, .. } if note.stopped => {
+            Next::End(Err(Box::new(removal.cancelled())))
+        }
+        Seen {
+            attached: true,
+            cleans: false,
+            ..
+        } => Next::Clean,
+        Seen {
+            attached: true,
+            dirty: Some(0),
+            ..
+        } => Next::Detach,
+        Seen {
+            attached: true,
+            dirty,
+            ..
+        } => Next::Wait(*dirty),
+        // The kernel takes the set away only when the disk has everything.
+        Seen {
+            set: Some(Members::None),
+            ..
+        } => Next::Unregister,
+        // The SSD goes on for other disks.
+        Seen {
+            set: Some(Members::Others),
+            ..
+        } => Next::End(Ok(())),
+        Seen { set: None, .. } => Next::Clear,
+    }
+}
+
+fn block(name: &str) -> PathBuf {
+    Path::new("/sys/block").join(name).join("bcache")
+}
+
+fn set_folder(set: &str) -> PathBuf {
+    Path::new("/sys/fs/bcache").join(set)
+}
+
+/// The word in brackets, or all of a line without brackets.
+fn value(file: &Path) -> Option<String> {
+    let all = line(file)?;
+    let chosen = all
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    Some(chosen.map_or(all.clone(), |(word, _)| word.to_owned()))
+}
+
+fn values(own: &Path) -> Option<Vec<String>> {
+    CLEANING
+        .iter()
+        .map(|(file, _)| value(&own.join(file)))
+        .collect()
+}
+
+fn see(name: &str, before: &Before) -> Seen {
+    let own = block(name);
+    let set = set_folder(&before.set);
+    let cleaning = CLEANING.map(|(_, value)| value.to_owned()).to_vec();
+    let dirty = line(own.join("dirty_data")).and_then(|told| bytes(&told));
+    let is_clean = line(own.join("state")).is_some_and(|state| state == "clean");
+    Seen {
+        there: own.join("state").exists(),
+        attached: own.join("cache").exists(),
+        cleans: values(&own) == Some(cleaning),
+        dirty: if is_clean { Some(0) } else { dirty },
+        set: set.is_dir().then(|| match members(&set) {
+            0 => Members::None,
+            _ => Members::Others,
+        }),
+    }
+}
+
+fn before(note: &Note) -> Result<Before, Failure> {
+    serde_json::from_value(note.before.clone()).map_err(failed)
+}
+
+/// Writes a word into a file of sysfs, by a program of its own: for this service sysfs is read-only.
+async fn write(machine: &DeviceMapper, name: &str, file: &Path, word: &str) -> Result<(), Failure> {
+    let unit = format!("tandem-bcache-{name}.service");
+    program::forget(&machine.connection, &unit).await;
+    let told = Program {
+        unit: &unit,
+        task: "Tandem tells bcache what to do",
+        words: &["/bin/echo", word],
+        output: file,
+    };
+    program::start(&machine.connection, &told).await?;
+    let begun = Instant::now();
+    let ended = loop {
+        match program::state(&machine.connection, &unit).await? {
+            State::Running if begun.elapsed() < LIMIT => sleep(PAUSE).await,
+            ended => break ended,
+        }
+    };
+    program::forget(&machine.connection, &unit).await;
+    match ended {
+        State::Ended(Some(0)) => Ok(()),
+        other => Err(failed(format_args!(
+            "{}: {word}: {other:?}",
+            file.display()
+        ))),
+    }
+}
+
+async fn set_values(machine: &DeviceMapper, name: &str, values: &[String]) -> Result<(), Failure> {
+    for ((file, _), value) in CLEANING.iter().zip(values) {
+        write(machine, name, &block(name).join(file), value).await?;
+    }
+    Ok(())
+}
+
+/// Clears the superblock of the SSD, if it is of this set: else the next start would take the SSD into use again.
+fn clear(before: &Before) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    options.custom_flags(OFlags::EXCL.bits().cast_signed());
+    let node = Path::new("/dev").join(&before.ssd);
+    let (place, length) = SUPERBLOCK;
+    let mut block = vec![0; length];
+    let file = options.open(node)?;
+    file.read_exact_at(&mut block, place)?;
+    if !is_of(&block, &before.set) {
+        return Ok(());
+    }
+    block.fill(0);
+    file.write_all_at(&block, place)?;
+    file.sync_all()
+}
+
+/// Whether this is the superblock of an SSD of the set.
+fn is_of(block: &[u8], set: &str) -> bool {
+    let at = |from: usize| block.get(from..from + 16);
+    let uuid = at(SET_AT).map(crate::hex);
+    at(MARK_AT) == Some(&MARK) && uuid == Some(set.replace('-', ""))
+}
+
+#[async_trait]
+impl Remover for Remove {
+    async fn look(
+        &self,
+        _machine: &DeviceMapper,
+        removal: &OtherRemoval,
+        earlier: Option<&Note>,
+    ) -> Result<serde_json::Value, Failure> {
+        let changed = |why: &str| {
+            let changed = Failure::new(Kind::DeviceChanged).device(&removal.devices[0].text);
+            changed.detail(format_args!("{}: {why}", removal.name))
+        };
+        // The name becomes a part of paths.
+        let digits = removal.name.strip_prefix("bcache").unwrap_or_default();
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(changed("no device of bcache"));
+        }
+        let own = block(&removal.name);
+        let set = fs::canonicalize(own.join("cache")).map_err(|_| changed("no set"))?;
+        let all: Vec<_> = caches(&set)
+            .iter()
+            .filter_map(|c| super::block_name(c))
+            .collect();
+        let [ssd] = all.as_slice() else {
+            return Err(changed("not one SSD"));
+        };
+        let set = set.file_name().and_then(|name| name.to_str());
+        let set = set.ok_or_else(|| changed("the set has no name"))?;
+        let values = values(&own).ok_or_else(|| changed("other files"))?;
+        // A removal that was not ended has left its own values.
+        let cleaning = CLEANING.map(|(_, value)| value.to_owned());
+        let of_then = earlier.and_then(|note| before(note).ok());
+        let of_then = of_then.filter(|then| values == cleaning && then.set == set);
+        let before = Before {
+            values: of_then.map_or(values, |then| then.values),
+            set: set.to_owned(),
+            ssd: ssd.clone(),
+        };
+        serde_json::to_value(before).map_err(failed)
+    }
+
+    async fn go_on(&self, machine: &DeviceMapper, note: &Note) -> Result<OtherProgress, Failure> {
+        let (before, name) = (before(note)?, note.removal.name.as_str());
+        let seen = {
+            let (name, before) = (name.to_owned(), before.clone());
+            blocking(move || see(&name, &before)).await?
+        };
+        let tell = async |file: PathBuf| write(machine, name, &file, "1").await;
+        match next(&seen, note) {
+            Next::Clean => {
+                let cleaning = CLEANING.map(|(_, value)| value.to_owned());
+                set_values(machine, name, &cleaning).await?;
+                Ok(OtherProgress::Drains(seen.dirty))
+            }
+            Next::Wait(left) => Ok(OtherProgress::Drains(left)),
+            Next::Detach => {
+                tell(block(name).join("detach")).await?;
+                Ok(OtherProgress::Removes)
+            }
+            Next::Unregister => {
+                tell(set_folder(&before.set).join("unregister")).await?;
+                Ok(OtherProgress::Removes)
+            }
+            Next::Clear => match blocking(move || clear(&before)).await? {
+                Ok(()) => Ok(OtherProgress::Ended(Ok(()))),
+                // The kernel lets go of the SSD a moment after the folder of the set is gone.
+                Err(e) if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => Err(failed(e)),
+                Err(e) => Ok(OtherProgress::Ended(Err(Box::new(
+                    note.removal.not_freed(e),
+                )))),
+            },
+            Next::End(end) => Ok(OtherProgress::Ended(end)),
+        }
+    }
+
+    async fn stop(&self, machine: &DeviceMapper, note: &Note) -> Result<(), Failure> {
+        let (before, name) = (before(note)?, &note.removal.name);
+        match block(name).join("cache").exists() {
+            true => set_values(machine, name, &before.values).await,
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::tests::removal;
+    use tandem_api::{DataState, OtherKind};
+
+    fn note(stopped: bool) -> Note {
+        Note {
+            removal: removal(OtherKind::Bcache),
+            stopped,
+            before: serde_json::Value::Null,
+        }
+    }
+
+    /// A device that writes back, with 3 bytes left.
+    fn seen() -> Seen {
+        Seen {
+            there: true,
+            attached: true,
+            cleans: true,
+            dirty: Some(3),
+            set: Some(Members::None),
+        }
+    }
+
+    #[test]
+    fn the_set_is_taken_away_only_when_the_disk_has_everything() {
+        let next = |seen: Seen| next(&seen, &note(false));
+        let as_before = Seen {
+            cleans: false,
+            dirty: Some(0),
+            ..seen()
+        };
+        assert_eq!(next(as_before), Next::Clean);
+        assert_eq!(next(seen()), Next::Wait(Some(3)));
+        let unknown = Seen {
+            dirty: None,
+            ..seen()
+        };
+        assert_eq!(next(unknown), Next::Wait(None));
+        let clean = Seen {
+            dirty: Some(0),
+            ..seen()
+        };
+        assert_eq!(next(clean), Next::Detach);
+    }
+
+    #[test]
+    fn the_ssd_is_cleared_only_when_no_device_uses_the_set() {
+        let next = |set| {
+            let seen = Seen {
+                attached: false,
+                set,
+                ..seen()
+            };
+            next(&seen, &note(false))
+        };
+        assert_eq!(next(Some(Members::Others)), Next::End(Ok(())));
+        assert_eq!(next(Some(Members::None)), Next::Unregister);
+        assert_eq!(next(None), Next::Clear);
+    }
+
+    #[test]
+    fn a_cancelled_removal_and_a_stopped_device_keep_the_cache() {
+        let of = |seen: Seen, stopped| match next(&seen, &note(stopped)) {
+            Next::End(Err(failure)) => (failure.kind, failure.data),
+            next => panic!("{next:?}"),
+        };
+        assert_eq!(of(seen(), true), (Kind::Cancelled, DataState::Unwritten));
+        let stopped = || Seen {
+            there: false,
+            ..Seen::default()
+        };
+        assert_eq!(
+            of(stopped(), false),
+            (Kind::StepFailed, DataState::Unwritten)
+        );
+        // The request to cancel came too late.
+        let detached = Seen {
+            attached: false,
+            ..seen()
+        };
+        assert_eq!(next(&detached, &note(true)), Next::Unregister);
+    }
+
+    #[test]
+    fn only_the_superblock_of_this_set_is_cleared() {
+        let set = "6a0b2f6e-27a9-4f4e-9d1c-000102030405";
+        let mut block = vec![0; 4096];
+        assert!(!is_of(&block, set));
+        block[24..40].copy_from_slice(&MARK);
+        assert!(!is_of(&block, set));
+        let uuid: Vec<u8> = (0..16)
+            .map(|at| u8::from_str_radix(&set.replace('-', "")[2 * at..2 * at + 2], 16).unwrap())
+            .collect();
+        block[56..72].copy_from_slice(&uuid);
+        assert!(is_of(&block, set));
+        assert!(!is_of(&block, &set.replace("6a", "6b")));
+        block[24] = 0;
+        assert!(!is_of(&block, set));
+        assert!(!is_of(&block[..60], set));
+    }
+}

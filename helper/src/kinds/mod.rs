@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The kinds of caches that other systems make: a file or a folder for each system, and the table of them. A system says how its
+//! caches are found, and what removes them.
+
+mod bcache;
+mod dm_cache;
+mod dm_writeboost;
+mod dm_writecache;
+mod list;
+mod lvm;
+mod mapping;
+mod notes;
+mod rapiddisk;
+mod system;
+
+use self::notes::{FOLDER, Note};
+use self::system::{Find, Remover, System, Target};
+use crate::host::device_mapper::{DeviceMapper, blocking};
+use crate::host::traits::Others;
+use crate::model::facts::Facts;
+use crate::model::removal::{OtherProgress, OtherRemoval};
+use async_trait::async_trait;
+use std::path::Path;
+use std::sync::Arc;
+use tandem_api::{Failure, Kind, OtherCache, OtherKind};
+
+/// The systems whose caches are shown.
+const SYSTEMS: [System; 5] = [
+    bcache::SYSTEM,
+    dm_cache::SYSTEM,
+    dm_writecache::SYSTEM,
+    dm_writeboost::SYSTEM,
+    rapiddisk::SYSTEM,
+];
+
+/// Whether a system may not answer for a while, or for ever, when it is asked for caches of this kind.
+pub fn may_hang(kind: OtherKind) -> bool {
+    SYSTEMS.iter().any(|system| system.may_hang.contains(&kind))
+}
+
+/// Ends what an earlier process of the service was killed in the middle of: a mapping may wait to be resumed, and a program for
+/// that mapping. This blocks, and is called before anything else is asked of the machine.
+pub fn end_pauses() {
+    for note in notes::all(Path::new(FOLDER)) {
+        mapping::end_pause(&note);
+    }
+}
+
+/// The systems that are targets of device-mapper.
+fn targets() -> impl Iterator<Item = &'static Target> {
+    SYSTEMS.iter().filter_map(|system| match &system.find {
+        Find::Mappings(target) => Some(target),
+        Find::Files(_) => None,
+    })
+}
+
+/// What removes caches of this kind.
+fn remover(kind: OtherKind) -> Result<&'static dyn Remover, Failure> {
+    let mut all = SYSTEMS.iter().flat_map(|system| system.removers);
+    let found = all.find(|(of, _)| *of == kind);
+    let none = || failed("no program removes a cache of this kind");
+    found.map(|(_, remover)| *remover).ok_or_else(none)
+}
+
+fn failed(why: impl std::fmt::Display) -> Failure {
+    Failure::new(Kind::StepFailed).detail(why)
+}
+
+/// The note of a removal that has begun.
+fn noted(removal: &OtherRemoval) -> Result<Note, Failure> {
+    let note = Note::of(Path::new(FOLDER), &removal.id);
+    note.ok_or_else(|| failed("the note of the removal is gone"))
+}
+
+#[async_trait]
+impl Others for DeviceMapper {
+    async fn other_caches(&self, facts: Arc<Facts>) -> Vec<OtherCache> {
+        let listed = blocking(move || list::list(&facts)).await;
+        listed.unwrap_or_else(|e| {
+            tracing::error!("cannot look at the caches of other systems: {e}");
+            Vec::new()
+        })
+    }
+
+    async fn begin_removal(&self, removal: &OtherRemoval) -> Result<(), Failure> {
+        let remover = remover(removal.kind)?;
+        let earlier = Note::of(Path::new(FOLDER), &removal.id);
+        let before = remover.look(self, removal, earlier.as_ref()).await?;
+        let note = Note {
+            removal: removal.clone(),
+            stopped: false,
+            before,
+        };
+        note.save(Path::new(FOLDER)).map_err(failed)?;
+        let begun = remover.begin(self, &note).await;
+        if begun.is_err() {
+            self.forget_removal(removal).await;
+        }
+        begun
+    }
+
+    async fn removal_progress(&self, removal: &OtherRemoval) -> Result<OtherProgress, Failure> {
+        remover(removal.kind)?.go_on(self, &noted(removal)?).await
+    }
+
+    async fn stop_removal(&self, removal: &OtherRemoval) -> Result<(), Failure> {
+        let note = noted(removal)?;
+        remover(removal.kind)?.stop(self, &note).await?;
+        let stopped = Note {
+            stopped: true,
+            ..note
+        };
+        stopped.save(Path::new(FOLDER)).map_err(failed)
+    }
+
+    async fn forget_removal(&self, removal: &OtherRemoval) {
+        if let Ok(remover) = remover(removal.kind) {
+            remover.forget(self, removal).await;
+        }
+        notes::remove(&notes::file(Path::new(FOLDER), &removal.id, "json"));
+    }
+
+    async fn begun_removals(&self) -> Vec<OtherRemoval> {
+        let notes = blocking(|| notes::all(Path::new(FOLDER))).await;
+        let notes = notes.unwrap_or_default().into_iter();
+        notes.map(|note| note.removal).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::facts::Ident;
+
+    /// A removal of a cache of this kind, which may have a byte that the disk lacks.
+    pub(super) fn removal(kind: OtherKind) -> OtherRemoval {
+        OtherRemoval {
+            id: format!("LVM-{}{}", "a".repeat(32), "b".repeat(32)),
+            name: "vg2/m".into(),
+            kind,
+            devices: [Ident::default(), Ident::default()],
+            steps: Vec::new(),
+            unwritten_bytes: 1,
+            may_be_unwritten: true,
+            owner: 1000,
+        }
+    }
+
+    #[test]
+    fn what_clients_are_told_can_be_removed_has_a_remover_and_nothing_else() {
+        for kind in OtherKind::ALL {
+            assert_eq!(remover(*kind).is_ok(), kind.can_be_removed(), "{kind:?}");
+        }
+        assert!(may_hang(OtherKind::Bcache) && !may_hang(OtherKind::LvmCache));
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Notes on removals, by which the next process of the service finds those that this process has begun.
+
+use crate::model::removal::OtherRemoval;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The folder of the notes. A start of the machine empties it: after that nothing of a removal is under way.
+pub(super) const FOLDER: &str = "/run/tandem/others";
+
+/// What is known of a removal that has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// The removal.
+    pub removal: OtherRemoval,
+    /// Whether the user has cancelled.
+    pub stopped: bool,
+    /// How the cache was set before, as its kind knows it: what a cancelled removal puts back.
+    pub before: serde_json::Value,
+}
+
+/// The file of a note. The ids of other systems may have any characters and be as long as a file name.
+pub(super) fn file(folder: &Path, id: &str, ending: &str) -> PathBuf {
+    let name = crate::hex(&Sha256::digest(id.as_bytes())[..16]);
+    folder.join(format!("{name}.{ending}"))
+}
+
+impl Note {
+    /// The note on the removal of the cache with this id.
+    pub(super) fn of(folder: &Path, id: &str) -> Option<Self> {
+        read(&file(folder, id, "json"))
+    }
+
+    /// Writes the note.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn save(&self, folder: &Path) -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        let path = file(folder, &self.removal.id, "json");
+        // A process that is killed while it writes leaves no half note.
+        let beside = path.with_extension("new");
+        fs::write(&beside, serde_json::to_vec(self)?)?;
+        fs::rename(beside, path)
+    }
+}
+
+fn read(path: &Path) -> Option<Note> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// The notes in a folder. A note that cannot be read is left alone: its removal goes on without a job.
+pub(super) fn all(folder: &Path) -> Vec<Note> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = files.map(|file| file.path());
+    let notes = paths.filter(|path| path.extension().is_some_and(|end| end == "json"));
+    notes.filter_map(|path| read(&path)).collect()
+}
+
+/// Removes a file, if the file is there.
+pub(super) fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!("{} stays: {e}", path.display());
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::tests::removal;
+    use tandem_api::OtherKind;
+
+    #[test]
+    fn a_removal_is_found_by_its_note_and_not_by_half_a_note() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("others");
+        assert_eq!(all(&inner), []);
+        let note = Note {
+            removal: removal(OtherKind::DmCache),
+            stopped: false,
+            before: "cache".into(),
+        };
+        note.save(&inner).unwrap();
+        fs::write(inner.join("c.json"), "{\"removal\":").unwrap();
+        fs::write(inner.join("d.new"), "{}").unwrap();
+        assert_eq!(all(&inner), std::slice::from_ref(&note));
+        assert_eq!(Note::of(&inner, &note.removal.id), Some(note));
+        assert_eq!(Note::of(&inner, "another"), None);
+    }
+
+    #[test]
+    fn an_id_that_is_no_file_name_has_a_note_all_the_same() {
+        let folder = Path::new("/run/x");
+        for id in ["../../etc/passwd", "a/b", &"x".repeat(500)] {
+            let path = file(folder, id, "json");
+            assert_eq!(path.parent(), Some(folder), "{id}");
+            assert!(path.file_name().unwrap().len() < 64);
+        }
+        assert_ne!(file(folder, "a", "json"), file(folder, "b", "json"));
+    }
+}

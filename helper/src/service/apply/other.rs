@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The removal of a cache that another system has made. The system does it; this code watches, reports and waits. What the
+//! system shows says how far it is, so nothing has to be on record, and a removal that was cut short can be asked for again.
+
+use super::Watcher;
+use super::drain::{DrainRate, MAX_FAILED_QUERIES, QUERY_INTERVAL};
+use crate::host::Host;
+use crate::model::removal::{OtherProgress, OtherRemoval};
+use tandem_api::Failure;
+use tokio::time::Instant;
+
+/// Has a cache removed. `begin`: the removal has not begun yet.
+///
+/// # Errors
+/// `Cancelled`, `StepFailed`, or that the machine does not say how far the removal is.
+pub async fn remove(
+    host: &dyn Host,
+    removal: &OtherRemoval,
+    begin: bool,
+    watcher: &dyn Watcher,
+) -> Result<(), Failure> {
+    watcher.step(0, false);
+    if begin {
+        host.begin_removal(removal).await?;
+    }
+    let result = follow(host, removal, watcher).await;
+    watcher.no_return();
+    result
+}
+
+async fn follow(
+    host: &dyn Host,
+    removal: &OtherRemoval,
+    watcher: &dyn Watcher,
+) -> Result<(), Failure> {
+    let (mut pace, mut most) = (DrainRate::default(), 0);
+    let (mut stopped, mut failed_queries) = (false, 0);
+    let last = removal.steps.len().saturating_sub(1);
+    loop {
+        if watcher.cancelled() && !stopped {
+            match host.stop_removal(removal).await {
+                Ok(()) => stopped = true,
+                Err(e) => tracing::warn!("the removal is not stopped yet: {e}"),
+            }
+        }
+        match host.removal_progress(removal).await {
+            Ok(OtherProgress::Ended(end)) => {
+                host.forget_removal(removal).await;
+                return end.map_err(|failure| *failure);
+            }
+            Ok(OtherProgress::Drains(left)) => {
+                failed_queries = 0;
+                if let Some(left) = left {
+                    most = most.max(left);
+                    let left = share(removal.unwritten_bytes, left, most);
+                    watcher.drained(pace.measure(Instant::now(), left));
+                }
+            }
+            Ok(OtherProgress::Removes) => {
+                failed_queries = 0;
+                watcher.no_return();
+                watcher.step(last, false);
+            }
+            Err(e) if failed_queries == MAX_FAILED_QUERIES => {
+                return Err(e.data(removal.data()));
+            }
+            Err(_) => failed_queries += 1,
+        }
+        tokio::time::sleep(QUERY_INTERVAL).await;
+    }
+}
+
+/// LVM counts blocks of a size that it does not tell: the part of the bytes that so much of the most is.
+fn share(bytes: u64, left: u64, most: u64) -> u64 {
+    let part = u128::from(bytes) * u128::from(left);
+    u64::try_from(part / u128::from(most.max(1))).unwrap_or(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_an_unknown_size_are_a_share_of_the_bytes() {
+        assert_eq!(share(1_000, 668, 668), 1_000);
+        assert_eq!(share(1_000, 167, 668), 250);
+        assert_eq!(share(1_000, 0, 0), 0);
+        assert_eq!(share(u64::MAX, u64::MAX, u64::MAX), u64::MAX);
+    }
+}
