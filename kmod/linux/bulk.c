@@ -17,6 +17,11 @@
 
 /* Runs under one hold of the lock. */
 #define BATCH	16u
+/*
+ * Runs in flight of one target. Core looks through the requests of a bucket, and the disk
+ * may take many discards at once.
+ */
+#define MOST_RUNS	8192
 
 struct tandem_bulk_run {
 	struct td_req req;
@@ -68,6 +73,7 @@ static bool begin_runs(struct tandem_bulk *b, struct td_list *woken)
 			}
 		}
 		tandem_unlock(t, flags);
+		cond_resched();
 	}
 	return true;
 }
@@ -88,6 +94,7 @@ static void answer(struct tandem_bulk *b)
 	tandem_io_of(bio)->end = TANDEM_END_PLAIN;
 	if (b->failed && !bio->bi_status)
 		bio->bi_status = BLK_STS_IOERR;
+	atomic_sub(b->nr, &b->t->bulk_runs);
 	kvfree(b);
 	bio_endio(bio);
 }
@@ -117,6 +124,7 @@ static void end_runs(struct tandem_bulk *b, bool ok)
 						     &woken));
 		}
 		tandem_unlock(t, flags);
+		cond_resched();
 	}
 	tandem_carry_on(t, &woken);
 	flags = tandem_lock(t);
@@ -193,6 +201,7 @@ static struct tandem_bulk *new_bulk(struct tandem *t, struct bio *bio, u32 count
 	b = kvmalloc(struct_size(b, runs, nr), GFP_NOIO | __GFP_NORETRY | __GFP_NOWARN);
 	if (!b)
 		return NULL;
+	atomic_add(nr, &t->bulk_runs);
 	INIT_WORK(&b->work, answered_work);
 	b->t = t;
 	b->bio = bio;
@@ -213,6 +222,26 @@ static struct tandem_bulk *new_bulk(struct tandem *t, struct bio *bio, u32 count
 	return b;
 }
 
+/*
+ * Dirty data is written back while a read is at the disk. Requests of one run do that side
+ * by side and share a flush of the disk; by D1 the runs of a bulk would do it in turn.
+ */
+static bool drains_first(const struct tandem *t)
+{
+	return td_ledger_has_dirty(&t->engine.ledger) &&
+	       env_load(&t->engine.disk_reads);
+}
+
+/* Sectors from @sector to the next multiple of TANDEM_BULK_RUNS, so that no cut is in a
+ * large granule of the disk.
+ */
+static u64 to_cut(const struct tandem *t, u64 sector)
+{
+	u64 most = (u64)TANDEM_BULK_RUNS * td_run_sectors(&t->engine.layout);
+
+	return most - (sector & (most - 1));
+}
+
 bool tandem_map_bulk(struct tandem *t, struct bio *bio, struct tandem_io *io,
 		     int *code)
 {
@@ -222,10 +251,10 @@ bool tandem_map_bulk(struct tandem *t, struct bio *bio, struct tandem_io *io,
 	bool begun;
 	u32 count;
 
-	if (first == bio_sectors(bio))
+	if (first == bio_sectors(bio) || drains_first(t) ||
+	    atomic_read(&t->bulk_runs) > MOST_RUNS - (int)TANDEM_BULK_RUNS)
 		return false;
-	count = min(bio_sectors(bio),
-		    first + (TANDEM_BULK_RUNS - 1) * td_run_sectors(&t->engine.layout));
+	count = (u32)min_t(u64, bio_sectors(bio), to_cut(t, bio->bi_iter.bi_sector));
 	b = new_bulk(t, bio, count);
 	if (!b)
 		return false;

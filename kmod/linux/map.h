@@ -110,8 +110,9 @@ int tandem_map_write(struct tandem *t, struct bio *bio, struct tandem_io *io,
 /* The same for a flush. */
 int tandem_map_flush(struct tandem *t, struct bio *bio, struct tandem_io *io);
 /*
- * bulk.c, in map: begin a discard of more than one run; cuts @bio after TANDEM_BULK_RUNS.
- * True: *@code is a DM_MAPIO code. False: there is one run only, or no memory.
+ * bulk.c, in map: begin a discard of more than one run; cuts @bio in front of a multiple of
+ * TANDEM_BULK_RUNS. True: *@code is a DM_MAPIO code. False: there is one run only, no
+ * memory, or each run is better a request of its own.
  */
 #define TANDEM_BULK_RUNS	1024u
 bool tandem_map_bulk(struct tandem *t, struct bio *bio, struct tandem_io *io, int *code);

@@ -112,6 +112,7 @@ struct tandem {
 	struct work_struct watch;	/* runs while such I/O is under way */
 	bool watched;			/* lock: @watch runs */
 	atomic_t jobs;			/* in flight */
+	atomic_t bulk_runs;		/* runs of discards in flight (bulk.c) */
 	atomic_long_t pages;		/* private pages in use */
 	wait_queue_head_t idle;		/* jobs became 0, or the cache's own I/O ended */
 	unsigned long disk_used;	/* jiffies: a user's request last left the disk */
