@@ -23,4 +23,13 @@ impl Client {
         manager.remove_other(&plan.plan_id, &plan.digest).await?;
         Ok(())
     }
+
+    /// Has a cache of another system write everything back. Waits while the user authenticates. The job shows the rest.
+    ///
+    /// # Errors
+    /// Why the job was not begun.
+    pub async fn write_back_other(&self, id: &str) -> Result<(), Failure> {
+        self.manager().await?.write_back_other(id).await?;
+        Ok(())
+    }
 }

@@ -5,13 +5,16 @@ use adw::prelude::*;
 use gettextrs::gettext;
 use tandem_api::OtherCache;
 
+use crate::a11y;
 use crate::display::{SEPARATOR, job_title, other_words, progress_words};
 use crate::model::facts::JobFacts;
 use crate::widgets::found::button;
 
 /// Action: asks whether a cache of another system is to be removed. Its target is the id of the cache.
 pub const REMOVE_OTHER: &str = "win.remove-other";
-/// Action: cancels the removal of such a cache. Its target is the object path of the job.
+/// Action: has such a cache write everything back. Its target is the id of the cache.
+pub const WRITE_BACK_OTHER: &str = "win.write-back-other";
+/// Action: cancels the job of such a cache. Its target is the object path of the job.
 pub const CANCEL_OTHER: &str = "win.cancel-other";
 
 /// A cache of another system, with the job that removes it.
@@ -19,7 +22,7 @@ pub const CANCEL_OTHER: &str = "win.cancel-other";
 pub struct OtherShown {
     /// The cache.
     pub cache: OtherCache,
-    /// Its job, while it runs.
+    /// Its job, while the job runs.
     pub job: Option<JobFacts>,
 }
 
@@ -53,6 +56,9 @@ pub fn other_row(shown: &OtherShown) -> adw::ActionRow {
             row.add_suffix(&cancel);
         }
         None if shown.cache.kind.can_be_removed() => {
+            if shown.cache.kind.can_write_back() && shown.cache.may_be_unwritten() {
+                row.add_suffix(&write_back_button(&name, &shown.cache.id));
+            }
             let label = match shown.cache.may_be_unwritten() {
                 true => gettext("Write Back and Remove…"),
                 false => gettext("Remove…"),
@@ -62,6 +68,17 @@ pub fn other_row(shown: &OtherShown) -> adw::ActionRow {
         None => {}
     }
     row
+}
+
+/// Narrow, so that both buttons have room in a small window.
+fn write_back_button(about: &str, id: &str) -> gtk::Button {
+    let words = gettext("Write Everything to the Hard Disk Now");
+    let button = button("", about, WRITE_BACK_OTHER, id);
+    button.set_icon_name("document-save-symbolic");
+    button.set_tooltip_text(Some(&words));
+    button.add_css_class("flat");
+    a11y::set_label(&button, &words);
+    button
 }
 
 /// Shows the figures of a cache in its row.

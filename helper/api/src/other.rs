@@ -109,6 +109,12 @@ impl OtherKind {
             Self::DmWriteboost | Self::RapidDisk => false,
         }
     }
+
+    /// Whether the service can have caches of this kind write everything back, and go on as before.
+    #[must_use]
+    pub fn can_write_back(self) -> bool {
+        matches!(self, Self::Bcache | Self::DmCache | Self::DmWritecache)
+    }
 }
 
 impl OtherCache {

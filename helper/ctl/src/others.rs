@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The caches of other systems: in `tandemctl list`, and those of LVM in `tandemctl remove`.
+//! The caches of other systems, in `tandemctl list`, `tandemctl flush` and `tandemctl remove`.
 
 use crate::caches::caches;
 use crate::job::follow;
@@ -46,7 +46,7 @@ pub async fn named(connection: &Connection, name: &str) -> Result<Option<OtherCa
     Ok(Some(found))
 }
 
-/// Has LVM write a cache back and remove it.
+/// Has a cache written back and removed.
 pub async fn remove(
     connection: &Connection,
     cache: &OtherCache,
@@ -64,5 +64,16 @@ pub async fn remove(
         agree::ask(json)?;
     }
     let job = manager.remove_other(&plan.plan_id, &plan.digest).await?;
+    follow(connection, job, json).await
+}
+
+/// Has a cache write everything back.
+pub async fn write_back(
+    connection: &Connection,
+    cache: &OtherCache,
+    json: bool,
+) -> Result<(), Ending> {
+    let manager = ManagerProxy::new(connection).await?;
+    let job = manager.write_back_other(&cache.id).await?;
     follow(connection, job, json).await
 }

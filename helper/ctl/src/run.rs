@@ -83,6 +83,11 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
             pause,
             resume,
         } => {
+            if let Some(name) = cache.as_deref().filter(|_| !pause && !resume)
+                && let Some(other) = others::named(&connection, name).await?
+            {
+                return others::write_back(&connection, &other, json).await;
+            }
             let cache = one(&connection, cache.as_deref()).await?;
             if pause || resume {
                 return wait(&connection, &cache, pause).await;

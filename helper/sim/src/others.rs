@@ -9,7 +9,7 @@ use std::time::Instant;
 use tandem_api::{Failure, Kind, OtherCache, OtherKind, OtherState, StepKind};
 use tandem_helper::host::traits::Others;
 use tandem_helper::model::facts::Facts;
-use tandem_helper::model::removal::{OtherProgress, OtherRemoval};
+use tandem_helper::model::removal::{OtherProgress, OtherRemoval, OtherTask};
 
 impl Scene {
     fn other_cache(&mut self, id: &str) -> Option<&mut OtherCache> {
@@ -64,7 +64,14 @@ impl Scene {
         if left > 0 {
             return OtherProgress::Drains(Some(left));
         }
-        self.others.retain(|cache| cache.id != removal.id);
+        match removal.task {
+            OtherTask::Remove => self.others.retain(|cache| cache.id != removal.id),
+            OtherTask::WriteBack => {
+                if let Some(cache) = self.other_cache(&removal.id) {
+                    cache.state = OtherState::Working;
+                }
+            }
+        }
         OtherProgress::Ended(Ok(()))
     }
 }

@@ -14,7 +14,7 @@ use crate::machine::dm::control::{Control, Foreign};
 use crate::machine::dm::table::LINEAR;
 use crate::machine::mounts::nodes::device_number;
 use crate::machine::wipe::{PAUSE, TRIES};
-use crate::model::removal::{OtherProgress, OtherRemoval};
+use crate::model::removal::{OtherProgress, OtherRemoval, OtherTask};
 use async_trait::async_trait;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,8 @@ enum Next {
     Reload(String),
     /// Wait; so many bytes are not on the disk.
     Wait(u64),
+    /// The disk has everything. Put the line before in force.
+    Restore,
     /// Have the mapping lead to the disk alone.
     Replace,
     /// A process was killed while it did that.
@@ -105,6 +107,7 @@ impl Bare {
             return cleaner(&before.line).map_or_else(|| failed(&before.line), Next::Reload);
         }
         match told.unwritten_bytes {
+            Some(0) if note.removal.task == OtherTask::WriteBack => Next::Restore,
             Some(0) => Next::Replace,
             left => Next::Wait(left.unwrap_or(note.removal.unwritten_bytes)),
         }
@@ -163,6 +166,10 @@ impl Bare {
                 control.reload(&mapping, &line).map_err(failed)?;
                 now
             }
+            (Next::Restore, Some(mapping)) => {
+                control.reload(&mapping, &before.line).map_err(failed)?;
+                Ok(OtherProgress::Ended(Ok(())))
+            }
             (Next::Wait(left), _) => Ok(OtherProgress::Drains(Some(left))),
             (Next::Replace, Some(mapping)) => {
                 let clean = |status: &str| self.ends_clean(&mapping, status, &before);
@@ -181,7 +188,7 @@ impl Bare {
                 Ok(OtherProgress::Ended(ended))
             }
             (Next::End(end), _) => Ok(OtherProgress::Ended(end)),
-            (Next::Reload(_) | Next::Replace, None) => now,
+            (Next::Reload(_) | Next::Restore | Next::Replace, None) => now,
         }
     }
 
@@ -367,6 +374,11 @@ mod tests {
         assert_eq!(next(Some(&cleans), false), Next::Wait(5 << 16));
         let clean = mapping("writethrough", "cleaner", 0);
         assert_eq!(next(Some(&clean), false), Next::Replace);
+        let mut written_back = note(false);
+        written_back.removal.task = OtherTask::WriteBack;
+        let next = |mapping| BARE.next(Some(mapping), &before(), &written_back);
+        assert_eq!(next(&cleans), Next::Wait(5 << 16));
+        assert_eq!(next(&clean), Next::Restore);
     }
 
     #[test]

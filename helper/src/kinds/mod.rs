@@ -131,6 +131,7 @@ impl Others for DeviceMapper {
 mod tests {
     use super::*;
     use crate::model::facts::Ident;
+    use crate::model::removal::OtherTask;
 
     /// A removal of a cache of this kind, which may have a byte that the disk lacks.
     pub(super) fn removal(kind: OtherKind) -> OtherRemoval {
@@ -138,6 +139,7 @@ mod tests {
             id: format!("LVM-{}{}", "a".repeat(32), "b".repeat(32)),
             name: "vg2/m".into(),
             kind,
+            task: OtherTask::Remove,
             devices: [Ident::default(), Ident::default()],
             steps: Vec::new(),
             unwritten_bytes: 1,

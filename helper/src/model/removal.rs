@@ -10,7 +10,16 @@ const UUID_PREFIX: &str = "LVM-";
 /// Characters of a UUID of LVM.
 const UUID_CHARS: usize = 32;
 
-/// The removal of a cache that another system has made. All of it comes from the facts of the service.
+/// What is done with a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OtherTask {
+    /// The disk gets everything, and the cache is removed.
+    Remove,
+    /// The disk gets everything, and the cache goes on as before.
+    WriteBack,
+}
+
+/// The removal of a cache that another system has made, or a part of it. All of it comes from the facts of the service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherRemoval {
     /// Names the cache: the UUID of its mapping, or its name ([`tandem_api::OtherCache::id`]).
@@ -19,6 +28,8 @@ pub struct OtherRemoval {
     pub name: String,
     /// The kind of cache.
     pub kind: OtherKind,
+    /// What is done with it.
+    pub task: OtherTask,
     /// Disk and SSD.
     pub devices: [Ident; 2],
     /// The steps, as the plan shows them.

@@ -4,13 +4,13 @@
 use super::Service;
 use super::offers::Named;
 use crate::decide::plan;
-use crate::model::removal::OtherRemoval;
+use crate::model::removal::{OtherRemoval, OtherTask};
 use crate::service::apply;
 use crate::service::auth::{self, Permission};
 use crate::service::iface::job::Progress;
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_api::{Failure, JobKind, Kind, OtherCache, PlanReply};
+use tandem_api::{DeviceText, Failure, JobKind, Kind, OtherCache, PlanReply};
 use tokio::time::timeout;
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
@@ -37,7 +37,7 @@ impl Service {
         let caller = self.caller(header).await?;
         let cache = find(self.other_caches(), id)?;
         let facts = self.inner().devices.clone();
-        let (plan, _) = plan::remove_other(&cache, &facts, caller.uid)?;
+        let (plan, _) = plan::end_other(&cache, &facts, OtherTask::Remove, caller.uid)?;
         Ok(self.inner().offers.keep(plan, None, caller.uid))
     }
 
@@ -67,12 +67,40 @@ impl Service {
         if !self.inner().offers.take(plan_id) {
             return Err(unknown());
         }
+        self.begin_task(&frozen.uuid, OtherTask::Remove, (disk, ssd), uid)
+            .await
+    }
+
+    /// `Manager.WriteBackOther`.
+    pub(crate) async fn write_back_other(
+        self: &Arc<Self>,
+        header: &Header<'_>,
+        id: &str,
+    ) -> Result<OwnedObjectPath, Failure> {
+        let _call = self.call();
+        let (uid, task) = (self.caller(header).await?.uid, OtherTask::WriteBack);
+        let cache = find(self.other_caches(), id)?;
+        let facts = self.inner().devices.clone();
+        let (plan, _) = plan::end_other(&cache, &facts, task, uid)?;
+        let (disk, ssd) = (&plan.reply.origin, &plan.reply.ssd);
+        auth::check(&self.connection, header, Permission::Tune, disk, ssd).await?;
+        self.begin_task(id, task, (disk, ssd), uid).await
+    }
+
+    /// Makes the plan of a task anew, and begins the task if its devices are those that the user has agreed to.
+    async fn begin_task(
+        self: &Arc<Self>,
+        id: &str,
+        task: OtherTask,
+        (disk, ssd): (&DeviceText, &DeviceText),
+        uid: u32,
+    ) -> Result<OwnedObjectPath, Failure> {
         self.note_activity();
         let facts = Arc::new(self.facts_in_time().await?);
         let look = timeout(LIMIT, self.host.other_caches(facts.clone()));
         let now = look.await.unwrap_or_else(|_| self.other_caches());
-        let cache = find(now, &frozen.uuid)?;
-        let (now, removal) = plan::remove_other(&cache, &facts, uid)?;
+        let cache = find(now, id)?;
+        let (now, removal) = plan::end_other(&cache, &facts, task, uid)?;
         if now.reply.origin != *disk || now.reply.ssd != *ssd {
             return Err(Failure::new(Kind::DeviceChanged).device(disk));
         }
@@ -86,12 +114,16 @@ impl Service {
         removal: OtherRemoval,
         begin: bool,
     ) -> Result<OwnedObjectPath, Failure> {
+        let kind = match removal.task {
+            OtherTask::Remove => JobKind::Remove,
+            OtherTask::WriteBack => JobKind::Flush,
+        };
         let (uuid, steps) = (removal.id.clone(), removal.steps.clone());
         let (devices, owner) = (removal.devices.clone(), removal.owner);
         let work = move |this: Arc<Self>, watcher: Arc<Progress>| async move {
             apply::remove_other(this.host(), &removal, begin, &*watcher).await
         };
-        self.start_job(JobKind::Remove, uuid, steps, devices, owner, work)
+        self.start_job(kind, uuid, steps, devices, owner, work)
             .await
     }
 

@@ -108,16 +108,21 @@ dd if=/dev/urandom of=PLACE/more bs=64k count=128 conv=fsync status=none
 sha256sum PLACE/file PLACE/more >/root/sums-NAME
 before=$(dmsetup table NAME)
 tandemctl remove --yes NAME & job=$!
-path=
+job_of() { busctl --list tree org.tandemcache.Tandem1 | grep -E '/jobs/[0-9]+$' | while read -r path; do
+	of=$(busctl get-property org.tandemcache.Tandem1 "$path" org.tandemcache.Tandem1.Job CacheUuid)
+	[ "$of" = 's "NAME"' ] && echo "$path"
+done; true; }
 for _ in $(seq 200); do
-	path=$(busctl --list tree org.tandemcache.Tandem1 | grep -m1 -E '/jobs?/[0-9]+$' || true)
-	[ -n "$path" ] && busctl get-property org.tandemcache.Tandem1 $path org.tandemcache.Tandem1.Job Progress | grep -qv ' 0$' && break
+	path=$(job_of)
+	[ -n "$path" ] && busctl get-property org.tandemcache.Tandem1 "$path" org.tandemcache.Tandem1.Job Progress | grep -qv ' 0$' && break
 	sleep 0.05
 done
-busctl call org.tandemcache.Tandem1 $path org.tandemcache.Tandem1.Job Cancel
+echo "canceled at $(cut -d" " -f1 /proc/uptime)"
+busctl call org.tandemcache.Tandem1 "$path" org.tandemcache.Tandem1.Job Cancel
 if wait $job; then echo "the removal was not canceled"; exit 1; fi
 [ "$(dmsetup table NAME)" = "$before" ]
 [ "$(dmsetup info -c --noheadings -o suspended NAME)" = Active ]
+dmsetup status NAME
 sha256sum --check --quiet /root/sums-NAME"#;
 /// Script that removes the bare cache `NAME` whose superblock is on `META`, and kills the service in the middle of it. The mapping
 /// leads to the disk alone then. What was set up by a script is set up again with the `AGAIN` of that script, after the file was
@@ -163,6 +168,14 @@ dmsetup create slow --table "0 $(blockdev --getsz /dev/DISK2) cache /dev/mapper/
 /// Script that takes the SSD from bcache under its mounted file system, with a killed service in between, and that sees it free.
 const BCACHE: &str = r#"set -e
 dd if=/dev/urandom of=/srv/3/more bs=64k count=128 conv=fsync status=none
+sha256sum /srv/3/file /srv/3/more >/root/sums-bcache
+own=/sys/block/bcache0/bcache
+before=$(cat $own/cache_mode $own/writeback_percent $own/writeback_running)
+[ "$(cat $own/dirty_data)" != 0.0k ]
+tandemctl flush bcache0
+[ "$(cat $own/dirty_data)" = 0.0k ]
+[ "$(cat $own/cache_mode $own/writeback_percent $own/writeback_running)" = "$before" ]
+dd if=/dev/urandom of=/srv/3/file bs=64k count=64 conv=notrunc,fsync status=none
 sha256sum /srv/3/file /srv/3/more >/root/sums-bcache
 tandemctl remove --yes bcache0 & job=$!
 for _ in $(seq 200); do [ -n "$(ls /run/tandem/others 2>/dev/null)" ] && break; sleep 0.02; done
@@ -251,6 +264,11 @@ fn slowly(vm: &mut Vm, serial: &str, script: &str, run: &Run) -> Result<()> {
     throttle(vm, serial, SLOW)?;
     let done = vm.agent.sh(script, LONG).map(|told| run.note(&told));
     throttle(vm, serial, 0)?;
+    if done.is_err() {
+        let told =
+            "journalctl --no-pager -o short-monotonic -u tandem | tail -30; dmesg | tail -20";
+        run.note(&vm.agent.sh(told, SHORT)?);
+    }
     done
 }
 

@@ -8,7 +8,7 @@ use gtk::prelude::*;
 use super::{Window, imp};
 use crate::display::remove_other_words;
 use crate::widgets::found::ask;
-use crate::widgets::other::{CANCEL_OTHER, REMOVE_OTHER};
+use crate::widgets::other::{CANCEL_OTHER, REMOVE_OTHER, WRITE_BACK_OTHER};
 use crate::widgets::remove_dialog::show_failure;
 
 /// Adds the commands to the window.
@@ -17,6 +17,11 @@ pub(super) fn install(class: &mut <imp::Window as ObjectSubclass>::Class) {
     class.install_action(REMOVE_OTHER, text, |window, _, target| {
         if let Some(id) = target.and_then(glib::Variant::str) {
             window.remove_other(id);
+        }
+    });
+    class.install_action(WRITE_BACK_OTHER, text, |window, _, target| {
+        if let Some(id) = target.and_then(glib::Variant::str) {
+            window.write_back_other(id);
         }
     });
     class.install_action(CANCEL_OTHER, text, |window, _, target| {
@@ -53,7 +58,22 @@ impl Window {
         });
     }
 
-    /// Cancels the removal with this job.
+    /// Has this cache write everything back.
+    fn write_back_other(&self, id: &str) {
+        let Some(client) = self.imp().client.get().cloned() else {
+            return;
+        };
+        let (window, id) = (glib::object::ObjectExt::downgrade(self), id.to_owned());
+        glib::spawn_future_local(async move {
+            if let Err(failure) = client.write_back_other(&id).await
+                && let Some(window) = window.upgrade()
+            {
+                show_failure(Some(window.upcast_ref()), &failure);
+            }
+        });
+    }
+
+    /// Cancels the work of this job.
     fn cancel_other(&self, job: &str) {
         let Some(client) = self.imp().client.get().cloned() else {
             return;

@@ -132,6 +132,14 @@ pub trait Manager {
     #[zbus(allow_interactive_auth)]
     fn remove_other(&self, plan_id: &str, digest: &str) -> zbus::Result<OwnedObjectPath>;
 
+    /// Has a cache of another system write everything back, after asking the user to authenticate
+    /// (`org.tandemcache.Tandem1.tune`). The cache stays, and is set as before at the end. `id`: [`OtherCache::id`].
+    ///
+    /// # Errors
+    /// `WrongState` if there is no such cache; `OtherNotRemovable`.
+    #[zbus(allow_interactive_auth)]
+    fn write_back_other(&self, id: &str) -> zbus::Result<OwnedObjectPath>;
+
     /// The caches on SSDs that are there and of which this system has no record.
     #[zbus(property)]
     fn found_caches(&self) -> zbus::Result<Vec<FoundCache>>;

@@ -19,7 +19,7 @@ pub use checks::misses_cache;
 pub use create::{create, find, needs_ssd_content};
 pub use judge::judge;
 pub use modes::{offered, refused_modes};
-pub use other::remove_other;
+pub use other::end_other;
 pub use partition::layout;
 pub use remove::{RemoveInput, Unwritten, remove};
 pub use resize::{ResizeInput, resize};

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The plan that removes a cache of another system.
+//! The plan that writes back a cache of another system, or removes it.
 
 use super::checks::SYSTEM_POINTS;
 use super::{Plan, VALID_SECONDS, digest};
 use crate::model::facts::{Facts, Ident};
-use crate::model::removal::{OtherRemoval, is_volume_id, is_volume_name};
+use crate::model::removal::{OtherRemoval, OtherTask, is_volume_id, is_volume_name};
 use tandem_api::{
     DeviceText, Failure, JobKind, Kind, Mode, OtherCache, OtherKind, OtherMode, OtherState,
     PlanReply, Step, StepKind,
 };
 
-/// The plan for such a cache, and all that its system needs for it. `owner`: the user that asks.
+/// The plan for this task, and all that the system of the cache needs for it. `owner`: the user that asks.
 ///
 /// # Errors
 /// `OtherNotRemovable`; `DeviceGone`.
-pub fn remove_other(
+pub fn end_other(
     cache: &OtherCache,
     facts: &Facts,
+    task: OtherTask,
     owner: u32,
 ) -> Result<(Plan, OtherRemoval), Failure> {
     let none = DeviceText::none();
@@ -26,7 +27,11 @@ pub fn remove_other(
             .device(disk)
             .name(name))
     };
-    if !cache.kind.can_be_removed() {
+    let can = match task {
+        OtherTask::Remove => cache.kind.can_be_removed(),
+        OtherTask::WriteBack => cache.kind.can_write_back(),
+    };
+    if !can {
         return refused("system");
     }
     let Some(ssd) = cache.ssds.first() else {
@@ -47,12 +52,17 @@ pub fn remove_other(
             return refused("volume");
         }
         // All requests wait for a moment, also those of the service.
-        OtherKind::DmCache | OtherKind::DmWritecache if carries_system(cache, facts) => {
+        OtherKind::DmCache | OtherKind::DmWritecache
+            if task == OtherTask::Remove && carries_system(cache, facts) =>
+        {
             return refused("running-system");
         }
         _ => {}
     }
-    let steps = steps(cache, disk, ssd);
+    let steps = match task {
+        OtherTask::Remove => steps(cache, disk, ssd),
+        OtherTask::WriteBack => vec![drain(cache, disk)],
+    };
     let mut reply = PlanReply {
         plan_id: String::new(),
         digest: String::new(),
@@ -70,7 +80,10 @@ pub fn remove_other(
     };
     reply.digest = digest(&reply, &[]);
     let plan = Plan {
-        kind: JobKind::Remove,
+        kind: match task {
+            OtherTask::Remove => JobKind::Remove,
+            OtherTask::WriteBack => JobKind::Flush,
+        },
         uuid: cache.id.clone(),
         actions: Vec::new(),
         discards: false,
@@ -81,6 +94,7 @@ pub fn remove_other(
         id: cache.id.clone(),
         name: cache.name.clone(),
         kind: cache.kind,
+        task,
         devices: [ident(facts, disk)?, ident(facts, ssd)?],
         steps,
         unwritten_bytes: cache.unwritten_bytes,
@@ -92,17 +106,23 @@ pub fn remove_other(
 
 /// The system does them; LVM does all of them by one command.
 fn steps(cache: &OtherCache, disk: &DeviceText, ssd: &DeviceText) -> Vec<Step> {
-    let step = |kind, device: &DeviceText, bytes| Step {
+    let drains = cache.may_be_unwritten().then(|| drain(cache, disk));
+    let detach = step(StepKind::Detach, disk, 0);
+    let free = step(StepKind::FreeSsd, ssd, 0);
+    drains.into_iter().chain([detach, free]).collect()
+}
+
+fn drain(cache: &OtherCache, disk: &DeviceText) -> Step {
+    step(StepKind::Drain, disk, cache.unwritten_bytes)
+}
+
+fn step(kind: StepKind, device: &DeviceText, bytes: u64) -> Step {
+    Step {
         kind,
         device: device.clone(),
         target: String::new(),
         bytes,
-    };
-    let drain = step(StepKind::Drain, disk, cache.unwritten_bytes);
-    let free = step(StepKind::FreeSsd, ssd, 0);
-    let detach = step(StepKind::Detach, disk, 0);
-    let drains = cache.may_be_unwritten().then_some(drain);
-    drains.into_iter().chain([detach, free]).collect()
+    }
 }
 
 fn mode(mode: OtherMode) -> Mode {

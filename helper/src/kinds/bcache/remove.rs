@@ -9,7 +9,7 @@ use crate::kinds::failed;
 use crate::kinds::notes::Note;
 use crate::kinds::system::Remover;
 use crate::machine::blocks::line;
-use crate::model::removal::{OtherProgress, OtherRemoval};
+use crate::model::removal::{OtherProgress, OtherRemoval, OtherTask};
 use async_trait::async_trait;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -83,6 +83,8 @@ enum Next {
     Clean,
     /// Wait; so many bytes are not on the disk.
     Wait(Option<u64>),
+    /// The disk has everything. Put back how the device was set.
+    Restore,
     /// Take the set from the device.
     Detach,
     /// Have the kernel forget the set.
@@ -111,7 +113,10 @@ fn next(seen: &Seen, note: &Note) -> Next {
             attached: true,
             dirty: Some(0),
             ..
-        } => Next::Detach,
+        } => match removal.task {
+            OtherTask::WriteBack => Next::Restore,
+            OtherTask::Remove => Next::Detach,
+        },
         Seen {
             attached: true,
             dirty,
@@ -292,6 +297,10 @@ impl Remover for Remove {
                 Ok(OtherProgress::Drains(seen.dirty))
             }
             Next::Wait(left) => Ok(OtherProgress::Drains(left)),
+            Next::Restore => {
+                set_values(machine, name, &before.values).await?;
+                Ok(OtherProgress::Ended(Ok(())))
+            }
             Next::Detach => {
                 tell(block(name).join("detach")).await?;
                 Ok(OtherProgress::Removes)
@@ -366,6 +375,14 @@ mod tests {
             ..seen()
         };
         assert_eq!(next(clean), Next::Detach);
+        let mut written_back = note(false);
+        written_back.removal.task = OtherTask::WriteBack;
+        let clean = Seen {
+            dirty: Some(0),
+            ..seen()
+        };
+        assert_eq!(super::next(&clean, &written_back), Next::Restore);
+        assert_eq!(super::next(&seen(), &written_back), Next::Wait(Some(3)));
     }
 
     #[test]

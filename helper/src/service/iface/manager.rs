@@ -151,6 +151,15 @@ impl ManagerObject {
         self.0.remove_other(&header, plan_id, digest).await
     }
 
+    async fn write_back_other(
+        &self,
+        id: &str,
+        #[zbus(header)] header: Header<'_>,
+    ) -> Result<OwnedObjectPath, Failure> {
+        self.0.note_activity();
+        self.0.write_back_other(&header, id).await
+    }
+
     #[zbus(property)]
     fn found_caches(&self) -> Vec<FoundCache> {
         self.0.found_caches()

@@ -123,7 +123,9 @@ impl Cutter {
         let [line, of_user] = match job {
             Job::Resize => [
                 format!("resize {new}"),
-                format!("resize --yes $(basename -s .cache.json /var/lib/tandem/caches/*.cache.json) {new}"),
+                format!(
+                    "resize --yes $(basename -s .cache.json /var/lib/tandem/caches/*.cache.json) {new}"
+                ),
             ],
             Job::Create => {
                 let on = format!("--partition {new} {disk}1 {ssd}");

@@ -220,3 +220,37 @@ async fn a_caller_without_authorisation_and_a_plan_for_another_cache_remove_noth
     assert_eq!(refused.0, Kind::PlanUnknown);
     assert_eq!(manager.other_caches().await.unwrap(), [lvm]);
 }
+
+#[tokio::test]
+async fn what_is_written_back_alone_keeps_its_cache() {
+    let bench = Bench::simulated().await;
+    let machine = &bench.machine;
+    let (manager, simulation) = (machine.manager().await, machine.simulation().await);
+    let other = cache(machine, OtherKind::Bcache, 10 * MIB).await;
+    show(machine, &other).await;
+    simulation.set_authorized(false).await.unwrap();
+    let refused = refusal(manager.write_back_other(&other.id).await);
+    assert_eq!(refused.0, Kind::NotAuthorized);
+    simulation.set_authorized(true).await.unwrap();
+    let path = manager.write_back_other(&other.id).await.unwrap();
+    let job = machine.job(path).await;
+    assert_eq!(job.kind().await.unwrap(), JobKind::Flush);
+    let steps: Vec<_> = job.steps().await.unwrap();
+    assert_eq!(
+        steps.iter().map(|s| s.kind).collect::<Vec<_>>(),
+        [StepKind::Drain]
+    );
+    end(machine, &job).await.unwrap();
+    let clean = OtherCache {
+        unwritten_bytes: 0,
+        ..other
+    };
+    until("the cache to stay, with nothing unwritten", async || {
+        manager.other_caches().await.unwrap() == std::slice::from_ref(&clean)
+    })
+    .await;
+    let lvm = cache(machine, OtherKind::LvmCache, MIB).await;
+    show(machine, &lvm).await;
+    let refused = refusal(manager.write_back_other(&lvm.id).await);
+    assert_eq!(refused, (Kind::OtherNotRemovable, "system".to_owned()));
+}

@@ -2,6 +2,7 @@
 //! The plan for a cache of another system names its steps, or is refused with the reason.
 
 use super::*;
+use crate::model::removal::OtherTask;
 use tandem_api::{OtherCache, OtherKind, OtherMode, OtherState, StepKind};
 
 fn facts() -> Facts {
@@ -33,7 +34,7 @@ fn cache() -> OtherCache {
 }
 
 fn planned(cache: &OtherCache) -> Result<Vec<(StepKind, u64)>, (Kind, String)> {
-    let planned = super::super::remove_other(cache, &facts(), 1000);
+    let planned = super::super::end_other(cache, &facts(), OtherTask::Remove, 1000);
     let (plan, removal) = planned.map_err(|failure| (failure.kind, failure.name))?;
     assert_eq!(removal.steps, plan.reply.steps);
     assert_eq!((removal.name, removal.owner), (cache.name.clone(), 1000));
@@ -100,6 +101,26 @@ fn only_whole_volumes_of_lvm_with_known_devices_are_removed() {
 }
 
 #[test]
+fn what_can_write_back_alone_has_one_step() {
+    let planned = |kind| {
+        let cache = OtherCache { kind, ..cache() };
+        let planned = super::super::end_other(&cache, &facts(), OtherTask::WriteBack, 1000);
+        let steps = |plan: Plan| plan.reply.steps.iter().map(|s| s.kind).collect::<Vec<_>>();
+        planned
+            .map(|(plan, _)| (plan.kind, steps(plan)))
+            .map_err(|failure| failure.name)
+    };
+    let drains = Ok((JobKind::Flush, vec![StepKind::Drain]));
+    for kind in OtherKind::ALL {
+        let expected = match kind.can_write_back() {
+            true => drains.clone(),
+            false => Err("system".to_owned()),
+        };
+        assert_eq!(planned(*kind), expected, "{kind:?}");
+    }
+}
+
+#[test]
 fn a_mapping_that_the_running_system_needs_is_not_made_to_wait() {
     let mapping = |kind, points: &[&str]| OtherCache {
         kind,
@@ -124,7 +145,7 @@ fn a_mapping_that_the_running_system_needs_is_not_made_to_wait() {
         kind: "luks".into(),
     });
     for kind in bare {
-        let above = super::super::remove_other(&mapping(kind, &[]), &facts, 1000);
+        let above = super::super::end_other(&mapping(kind, &[]), &facts, OtherTask::Remove, 1000);
         let failure = above.unwrap_err();
         assert_eq!(failure.name, "running-system");
     }
