@@ -3,6 +3,7 @@
 
 use adw::prelude::*;
 use gettextrs::gettext;
+use gtk::gio;
 use tandem_api::OtherCache;
 
 use crate::a11y;
@@ -40,7 +41,7 @@ impl OtherShown {
     }
 }
 
-/// A cache of another system. Those that the service can remove have a button for that, or one that cancels the removal.
+/// A cache of another system. Those that the service can change have a menu, or a button that cancels their job.
 pub fn other_row(shown: &OtherShown) -> adw::ActionRow {
     let row = adw::ActionRow::builder()
         .use_markup(false)
@@ -55,29 +56,42 @@ pub fn other_row(shown: &OtherShown) -> adw::ActionRow {
             cancel.set_visible(job.cancellable);
             row.add_suffix(&cancel);
         }
-        None if shown.cache.kind.can_be_removed() => {
-            if shown.cache.kind.can_write_back() && shown.cache.may_be_unwritten() {
-                row.add_suffix(&write_back_button(&name, &shown.cache.id));
-            }
-            let label = match shown.cache.may_be_unwritten() {
-                true => gettext("Write Back and Remove…"),
-                false => gettext("Remove…"),
-            };
-            row.add_suffix(&button(&label, &name, REMOVE_OTHER, &shown.cache.id));
-        }
+        None if shown.cache.kind.can_be_removed() => row.add_suffix(&menu(&shown.cache, &name)),
         None => {}
     }
     row
 }
 
-/// Narrow, so that both buttons have room in a small window.
-fn write_back_button(about: &str, id: &str) -> gtk::Button {
-    let words = gettext("Write Everything to the Hard Disk Now");
-    let button = button("", about, WRITE_BACK_OTHER, id);
-    button.set_icon_name("document-save-symbolic");
-    button.set_tooltip_text(Some(&words));
-    button.add_css_class("flat");
+/// What can be done with a cache. The words of buttons beside the title would leave no room for it in a narrow window.
+fn menu(cache: &OtherCache, about: &str) -> gtk::MenuButton {
+    let menu = gio::Menu::new();
+    let add = |label: &str, action: &str| {
+        let item = gio::MenuItem::new(Some(label), None);
+        item.set_action_and_target_value(Some(action), Some(&cache.id.to_variant()));
+        menu.append_item(&item);
+    };
+    let unwritten = cache.may_be_unwritten();
+    if unwritten && cache.kind.can_write_back() {
+        add(
+            &gettext("Write Everything to the Hard Disk Now"),
+            WRITE_BACK_OTHER,
+        );
+    }
+    let remove = match unwritten {
+        true => gettext("Write Back and Remove…"),
+        false => gettext("Remove…"),
+    };
+    add(&remove, REMOVE_OTHER);
+    let words = gettext("Cache Menu");
+    let button = gtk::MenuButton::builder()
+        .icon_name("view-more-symbolic")
+        .menu_model(&menu)
+        .tooltip_text(&words)
+        .valign(gtk::Align::Center)
+        .css_classes(["flat"])
+        .build();
     a11y::set_label(&button, &words);
+    a11y::set_description(&button, about);
     button
 }
 

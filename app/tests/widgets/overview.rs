@@ -209,6 +209,23 @@ fn a_kernel_that_cannot_run_a_cache_is_told_on_the_first_page() {
     window.destroy();
 }
 
+/// The menu of a row: words, action and target of each item.
+fn menu(row: &adw::ActionRow) -> Vec<[String; 3]> {
+    let buttons = hand::shown(row).into_iter();
+    let mut buttons = buttons.filter_map(|widget| widget.downcast::<gtk::MenuButton>().ok());
+    let Some(menu) = buttons.next().and_then(|button| button.menu_model()) else {
+        return Vec::new();
+    };
+    let text = |at, attribute| {
+        let value = menu.item_attribute_value(at, attribute, None);
+        value
+            .and_then(|v| v.str().map(str::to_owned))
+            .unwrap_or_default()
+    };
+    let item = |at| ["label", "action", "target"].map(|attribute| text(at, attribute));
+    (0..menu.n_items()).map(item).collect()
+}
+
 fn other_cache() -> OtherCache {
     OtherCache {
         kind: OtherKind::Bcache,
@@ -230,7 +247,7 @@ fn other_cache() -> OtherCache {
 }
 
 #[gtk::test]
-fn a_cache_that_can_be_removed_has_a_button_for_it_and_then_one_to_cancel_that() {
+fn a_cache_that_can_be_changed_has_a_menu_and_then_a_button_to_cancel_that() {
     let (window, store) = first_page();
     store.apply_disks(Ok(snapshot(&["sda"])));
     let mut cache = OtherCache {
@@ -248,9 +265,9 @@ fn a_cache_that_can_be_removed_has_a_button_for_it_and_then_one_to_cancel_that()
         hand::row(&window, "films/movies").unwrap()
     };
     let row = tell(&cache, vec![]);
-    let button = hand::button(&row, "Write Back and Remove…").unwrap();
-    assert_eq!(button.action_name().unwrap(), "win.remove-other");
-    assert_eq!(button.action_target_value().unwrap().str(), Some("LVM-1"));
+    let item = |words: &str, action: &str| [words, action, "LVM-1"].map(str::to_owned);
+    let remove = |words| item(words, "win.remove-other");
+    assert_eq!(menu(&row), [remove("Write Back and Remove…")]);
     let job = JobFacts {
         path: "/jobs/1".into(),
         cache_uuid: "LVM-1".into(),
@@ -270,7 +287,14 @@ fn a_cache_that_can_be_removed_has_a_button_for_it_and_then_one_to_cancel_that()
     assert_eq!(row, tell(&cache, vec![later]), "the button keeps the focus");
     cache.unwritten_bytes = 0;
     let row = tell(&cache, vec![]);
-    assert!(hand::button(&row, "Remove…").is_some());
+    assert_eq!(menu(&row), [remove("Remove…")]);
+    (cache.kind, cache.unwritten_bytes) = (OtherKind::Bcache, 1);
+    let row = tell(&cache, vec![]);
+    let write_back = item(
+        "Write Everything to the Hard Disk Now",
+        "win.write-back-other",
+    );
+    assert_eq!(menu(&row), [write_back, remove("Write Back and Remove…")]);
     window.destroy();
 }
 
@@ -296,7 +320,7 @@ fn the_row_of_another_cache_stays_while_its_figures_change() {
     };
     let row = tell(2_000_000_000, "bcache0");
     assert!(row.subtitle().unwrap().contains("not yet on the hard disk"));
-    assert!(hand::button(&row, "Write Back and Remove…").is_none());
+    assert!(menu(&row).is_empty());
     let later = tell(0, "bcache0");
     assert_eq!(row, later, "a row that stays keeps the focus");
     assert!(

@@ -108,15 +108,18 @@ dd if=/dev/urandom of=PLACE/more bs=64k count=128 conv=fsync status=none
 sha256sum PLACE/file PLACE/more >/root/sums-NAME
 before=$(dmsetup table NAME)
 tandemctl remove --yes NAME & job=$!
-job_of() { busctl --list tree org.tandemcache.Tandem1 | grep -E '/jobs/[0-9]+$' | while read -r path; do
-	of=$(busctl get-property org.tandemcache.Tandem1 "$path" org.tandemcache.Tandem1.Job CacheUuid)
-	[ "$of" = 's "NAME"' ] && echo "$path"
-done; true; }
+job_of() {
+	for path in $(busctl --list tree org.tandemcache.Tandem1 | grep -E '/jobs/[0-9]+$' || true); do
+		of=$(busctl get-property org.tandemcache.Tandem1 "$path" org.tandemcache.Tandem1.Job CacheUuid || true)
+		if [ "$of" = 's "NAME"' ]; then echo "$path"; fi
+	done
+}
 for _ in $(seq 200); do
 	path=$(job_of)
 	[ -n "$path" ] && busctl get-property org.tandemcache.Tandem1 "$path" org.tandemcache.Tandem1.Job Progress | grep -qv ' 0$' && break
 	sleep 0.05
 done
+[ -n "$path" ]
 echo "canceled at $(cut -d" " -f1 /proc/uptime)"
 busctl call org.tandemcache.Tandem1 "$path" org.tandemcache.Tandem1.Job Cancel
 if wait $job; then echo "the removal was not canceled"; exit 1; fi
