@@ -58,6 +58,8 @@ fn main() -> ExitCode {
             let ended = runtime.block_on(run(arguments));
             // A call that a device does not answer must not keep the service from ending.
             runtime.shutdown_timeout(LAST_CALLS);
+            // One of these calls may have been between the end and the beginning of a mapping's requests.
+            kinds::end_pauses();
             ended
         }
         Err(e) => Err(e.into()),

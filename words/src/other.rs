@@ -77,7 +77,7 @@ fn removed_words(kind: OtherKind) -> [String; 2] {
                 "The cache is then taken from {disk}. The device “{volume}” stays in use all the time, with all its files.",
             ),
             gettext(
-                "If {ssd} caches no other disk, it is free then: its bcache information is erased.",
+                "{ssd} keeps its bcache information, because another disk that is not connected now may have data on it. You can erase it when you use it for another cache.",
             ),
         ],
         OtherKind::DmCache

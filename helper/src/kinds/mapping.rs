@@ -18,7 +18,7 @@ use crate::model::removal::{OtherProgress, OtherRemoval, OtherTask};
 use async_trait::async_trait;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -34,23 +34,44 @@ pub(super) struct Bare {
     pub target: &'static str,
     /// The line that makes the target write everything back, and keep nothing new that the disk lacks, from the line before.
     pub cleaner: Option<fn(&str) -> Option<String>>,
-    /// The message that does the same.
+    /// The message that does the same. Any line that is put in force ends what the message began.
     pub message: Option<&'static str>,
     /// Number of the device with the superblock, and its place in bytes, from the words of a line.
     pub superblock: fn(&[&str]) -> Option<(String, u64)>,
+    /// What a superblock has at a place, in bytes.
+    pub mark: (usize, [u8; 4]),
 }
 
 /// A cache before its removal began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Before {
+    /// UUID of the mapping; may be empty.
+    uuid: String,
+    /// Number of the mapping.
+    number: String,
+    /// Its length.
+    sectors: u64,
     /// The words of its line.
     line: String,
     /// Number of the disk.
     disk: String,
     /// Number of the device with the superblock, and its place in bytes.
     superblock: (String, u64),
-    /// The names of the mappings that are parts of the SSD.
-    parts: Vec<String>,
+    /// The mappings that are parts of the SSD: name, number and line of each.
+    parts: Vec<[String; 3]>,
+}
+
+impl Before {
+    /// Whether this is the same mapping, whatever its line is now.
+    fn is_of(&self, mapping: &Foreign) -> bool {
+        (&mapping.uuid, &mapping.number, mapping.sectors)
+            == (&self.uuid, &self.number, self.sectors)
+    }
+
+    /// The line with which the mapping leads to the disk alone.
+    fn alone(&self) -> String {
+        format!("{} 0", self.disk)
+    }
 }
 
 /// What has to be done now.
@@ -60,8 +81,8 @@ enum Next {
     Reload(String),
     /// Wait; so many bytes are not on the disk.
     Wait(u64),
-    /// The disk has everything. Put the line before in force.
-    Restore,
+    /// Put the line before in force. That is the end: the user has cancelled, or the disk has everything.
+    Restore(Result<(), Box<Failure>>),
     /// Have the mapping lead to the disk alone.
     Replace,
     /// A process was killed while it did that.
@@ -83,31 +104,42 @@ impl Bare {
         let Some(mapping) = mapping else {
             return failed("the mapping is gone");
         };
+        let cleaner = self.cleaner.and_then(|cleaner| cleaner(&before.line));
+        let is_known = || {
+            let line = &mapping.table;
+            *line == before.line || Some(line) == cleaner.as_ref()
+        };
+        if !before.is_of(mapping) {
+            return failed("another mapping has its name");
+        }
+        if mapping.suspended && note.pausing {
+            return Next::EndPause;
+        }
+        if mapping.target == LINEAR && mapping.table == before.alone() {
+            return Next::RemoveParts;
+        }
+        if mapping.target != self.target || !is_known() {
+            return failed("another program has changed the mapping");
+        }
         if mapping.suspended {
-            return match mapping.loaded {
-                true => Next::EndPause,
-                // Another program has suspended the mapping.
+            // Another program has suspended the mapping.
+            return match note.stopped {
+                true => Next::End(Err(Box::new(note.removal.cancelled()))),
                 false => Next::Wait(note.removal.unwritten_bytes),
             };
         }
-        if mapping.target == LINEAR && mapping.table == format!("{} 0", before.disk) {
-            return Next::RemoveParts;
-        }
-        if mapping.target != self.target {
-            return failed("another program has changed the mapping");
+        if note.stopped {
+            return Next::Restore(Err(Box::new(note.removal.cancelled())));
         }
         let Some(told) = told(mapping).filter(|told| told.state != OtherState::Failed) else {
             return failed(&mapping.status);
         };
-        if note.stopped {
-            return Next::End(Err(Box::new(note.removal.cancelled())));
-        }
         let cleans = told.state == OtherState::Cleaning && told.mode == OtherMode::Writethrough;
-        if let Some(cleaner) = self.cleaner.filter(|_| !cleans) {
-            return cleaner(&before.line).map_or_else(|| failed(&before.line), Next::Reload);
+        if self.cleaner.is_some() && !cleans {
+            return cleaner.map_or_else(|| failed(&before.line), Next::Reload);
         }
         match told.unwritten_bytes {
-            Some(0) if note.removal.task == OtherTask::WriteBack => Next::Restore,
+            Some(0) if note.removal.task == OtherTask::WriteBack => Next::Restore(Ok(())),
             Some(0) => Next::Replace,
             left => Next::Wait(left.unwrap_or(note.removal.unwritten_bytes)),
         }
@@ -125,7 +157,8 @@ impl Bare {
         let control = Control::open().map_err(failed)?;
         let mapping = control.foreign_named(&removal.name);
         let mapping = mapping.ok_or_else(|| changed("no such mapping with one line"))?;
-        let told = told(&mapping).filter(|_| mapping.target == self.target && !mapping.suspended);
+        let idle = mapping.target == self.target && !mapping.suspended && !mapping.loaded;
+        let told = told(&mapping).filter(|_| idle);
         let told = told.ok_or_else(|| changed("not a cache in use"))?;
         if told.state == OtherState::Failed {
             return Err(changed(&mapping.status));
@@ -137,7 +170,7 @@ impl Bare {
         let (Some((disk, ssds)), Some(superblock)) = (devices, superblock) else {
             return Err(changed(&mapping.table));
         };
-        let line = |mapping: Foreign| {
+        let line = |mapping: &Foreign| {
             // A removal that was not ended has left its own line.
             let earlier = earlier.and_then(|note| before(note).ok());
             let same = |before: &Before| {
@@ -145,11 +178,14 @@ impl Bare {
                 cleaner.is_some_and(|cleaner| cleaner == mapping.table)
             };
             let of_then = earlier.filter(same).map(|before| before.line);
-            of_then.unwrap_or(mapping.table)
+            of_then.unwrap_or_else(|| mapping.table.clone())
         };
         let before = Before {
             parts: parts(&control, &ssds),
-            line: line(mapping),
+            line: line(&mapping),
+            uuid: mapping.uuid,
+            number: mapping.number,
+            sectors: mapping.sectors,
             disk,
             superblock,
         };
@@ -166,20 +202,26 @@ impl Bare {
                 control.reload(&mapping, &line).map_err(failed)?;
                 now
             }
-            (Next::Restore, Some(mapping)) => {
+            (Next::Restore(end), Some(mapping)) => {
                 control.reload(&mapping, &before.line).map_err(failed)?;
-                Ok(OtherProgress::Ended(Ok(())))
+                Ok(OtherProgress::Ended(end))
             }
-            (Next::Wait(left), _) => Ok(OtherProgress::Drains(Some(left))),
+            (Next::Wait(left), mapping) => {
+                // Another program may have ended what an earlier message began.
+                if let (Some(message), Some(mapping)) = (self.message, mapping)
+                    && !mapping.suspended
+                {
+                    control.tell(&mapping.name, message).map_err(failed)?;
+                }
+                Ok(OtherProgress::Drains(Some(left)))
+            }
             (Next::Replace, Some(mapping)) => {
-                let clean = |status: &str| self.ends_clean(&mapping, status, &before);
-                control
-                    .replace(&mapping, &before.disk, clean)
-                    .map_err(failed)?;
+                self.pause(&control, &mapping, &before, note)?;
                 Ok(OtherProgress::Removes)
             }
-            (Next::EndPause, _) => {
-                finish(&control, &note.removal.name, &before)?;
+            (Next::EndPause, Some(mapping)) => {
+                self.finish(&control, &mapping, &before)?;
+                note.paused(false).map_err(failed)?;
                 Ok(OtherProgress::Removes)
             }
             (Next::RemoveParts, _) => {
@@ -188,31 +230,83 @@ impl Bare {
                 Ok(OtherProgress::Ended(ended))
             }
             (Next::End(end), _) => Ok(OtherProgress::Ended(end)),
-            (Next::Reload(_) | Next::Restore | Next::Replace, None) => now,
+            (Next::Reload(_) | Next::Restore(_) | Next::Replace | Next::EndPause, None) => now,
         }
     }
 
-    /// No request is under way. The superblock goes only if the disk has everything.
-    fn ends_clean(&self, mapping: &Foreign, status: &str, before: &Before) -> Result<(), String> {
-        let now = Foreign {
-            status: status.to_owned(),
-            ..mapping.clone()
+    /// Has the mapping lead to the disk alone. A note says so meanwhile: see [`Self::finish`].
+    fn pause(
+        &self,
+        control: &Control,
+        mapping: &Foreign,
+        before: &Before,
+        note: &Note,
+    ) -> Result<(), Failure> {
+        note.paused(true).map_err(failed)?;
+        let replaced = control.replace(mapping, &before.disk, |status| {
+            let now = Foreign {
+                status: status.to_owned(),
+                ..mapping.clone()
+            };
+            self.clear_if_clean(&now, before)
+        });
+        let waits = || {
+            control
+                .foreign_named(&mapping.name)
+                .is_some_and(|now| now.suspended)
         };
-        match told(&now).and_then(|told| told.unwritten_bytes) {
-            Some(0) => clear(&before.superblock).map_err(|e| e.to_string()),
-            _ => Err(format!("not clean: {status}")),
+        if replaced.is_ok() || !waits() {
+            note.paused(false).map_err(failed)?;
+        }
+        replaced.map_err(failed)
+    }
+
+    /// Ends a pause in which a process was killed: the mapping leads to the disk alone if that can be, or goes on as before.
+    fn finish(&self, control: &Control, mapping: &Foreign, before: &Before) -> Result<(), Failure> {
+        if mapping.target == LINEAR {
+            return control.end_pause(&mapping.name).map_err(failed);
+        }
+        let loaded = control.loaded_by_name(&mapping.name).map_err(failed)?;
+        let alone = (LINEAR.to_owned(), before.alone());
+        let clean = match loaded == Some(alone) {
+            true => self.clear_if_clean(mapping, before),
+            false => Err("another table is loaded".to_owned()),
+        };
+        match clean {
+            Ok(()) => control.end_pause(&mapping.name).map_err(failed),
+            Err(e) => {
+                tracing::warn!("the cache {} stays: {e}", mapping.name);
+                control.take_back(&mapping.name).map_err(failed)
+            }
         }
     }
 
-    fn stop(&self, note: &Note) -> Result<(), Failure> {
-        let before = before(note)?;
-        let control = Control::open().map_err(failed)?;
-        match control.foreign_named(&note.removal.name) {
-            Some(mapping) if mapping.target == self.target && !mapping.suspended => {
-                control.reload(&mapping, &before.line).map_err(failed)
-            }
-            _ => Ok(()),
+    /// No request is under way. Clears the superblock, if the disk has everything, also after a power cut.
+    fn clear_if_clean(&self, mapping: &Foreign, before: &Before) -> Result<(), String> {
+        if told(mapping).and_then(|told| told.unwritten_bytes) != Some(0) {
+            return Err(format!("not clean: {}", mapping.status));
         }
+        let clear = || -> io::Result<()> {
+            node(&before.disk)?.sync_all()?;
+            self.clear(&before.superblock)
+        };
+        clear().map_err(|e| e.to_string())
+    }
+
+    /// Writes zeroes over a superblock.
+    fn clear(&self, (number, place): &(String, u64)) -> io::Result<()> {
+        let file = node(number)?;
+        let mut block = [0; SUPERBLOCK_BYTES];
+        file.read_exact_at(&mut block, *place)?;
+        if block.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        let (at, mark) = self.mark;
+        if block.get(at..at + mark.len()) != Some(&mark) {
+            return Err(io::Error::other("no superblock is there"));
+        }
+        file.write_all_at(&[0; SUPERBLOCK_BYTES], *place)?;
+        file.sync_all()
     }
 }
 
@@ -228,26 +322,9 @@ impl Remover for Bare {
         blocking(move || Self::look(&bare, &removal, earlier.as_ref())).await?
     }
 
-    async fn begin(&self, _machine: &DeviceMapper, note: &Note) -> Result<(), Failure> {
-        let (bare, name) = (*self, note.removal.name.clone());
-        blocking(move || match bare.message {
-            Some(message) => {
-                let control = Control::open().map_err(failed)?;
-                control.tell(&name, message).map_err(failed)
-            }
-            None => Ok(()),
-        })
-        .await?
-    }
-
     async fn go_on(&self, _machine: &DeviceMapper, note: &Note) -> Result<OtherProgress, Failure> {
         let (bare, note) = (*self, note.clone());
         blocking(move || Self::go_on(&bare, &note)).await?
-    }
-
-    async fn stop(&self, _machine: &DeviceMapper, note: &Note) -> Result<(), Failure> {
-        let (bare, note) = (*self, note.clone());
-        blocking(move || Self::stop(&bare, &note)).await?
     }
 }
 
@@ -255,52 +332,59 @@ fn before(note: &Note) -> Result<Before, Failure> {
     serde_json::from_value(note.before.clone()).map_err(failed)
 }
 
-/// Ends the pause that a killed process has left, if this note is of such a mapping.
-pub(super) fn end_pause(note: &Note) {
-    let (Ok(before), Ok(control)) = (before(note), Control::open()) else {
-        return;
-    };
-    let mapping = control.foreign_named(&note.removal.name);
-    if mapping.is_some_and(|mapping| mapping.suspended && mapping.loaded)
-        && let Err(e) = finish(&control, &note.removal.name, &before)
-    {
-        tracing::error!("{} stays suspended: {e}", note.removal.name);
+impl Bare {
+    /// Ends the pause that a killed process has left, if this note is of such a mapping of this target.
+    pub(super) fn end_pause(&self, note: &Note) {
+        if !note.pausing {
+            return;
+        }
+        let (Ok(before), Ok(control)) = (before(note), Control::open()) else {
+            return;
+        };
+        let mapping = control.foreign_named(&note.removal.name);
+        let paused = |mapping: &Foreign| {
+            let target = [self.target, LINEAR].contains(&mapping.target.as_str());
+            target && mapping.suspended && before.is_of(mapping)
+        };
+        let Some(mapping) = mapping.filter(paused) else {
+            return;
+        };
+        let ended = self.finish(&control, &mapping, &before);
+        if let Err(e) = ended.and_then(|()| note.paused(false).map_err(failed)) {
+            tracing::error!("{} stays suspended: {e}", mapping.name);
+        }
     }
 }
 
-/// What a process did not end that suspended the mapping because the disk had everything.
-fn finish(control: &Control, name: &str, before: &Before) -> Result<(), Failure> {
-    clear(&before.superblock).map_err(failed)?;
-    control.end_pause(name).map_err(failed)
-}
-
-/// Writes zeroes over a superblock.
-fn clear((number, place): &(String, u64)) -> io::Result<()> {
+/// The device with this number.
+fn node(number: &str) -> io::Result<File> {
     let name = named(number).ok_or(io::ErrorKind::NotFound)?;
     let node = Path::new("/dev").join(name);
-    let file = OpenOptions::new().write(true).open(node)?;
+    let file = OpenOptions::new().read(true).write(true).open(node)?;
     if device_number(file.metadata()?.rdev()) != *number {
         return Err(io::Error::other("another device has taken the name"));
     }
-    file.write_all_at(&[0; SUPERBLOCK_BYTES], *place)?;
-    file.sync_all()
+    Ok(file)
 }
 
-/// The names of the bare mappings among these devices, which are parts of an SSD.
-fn parts(control: &Control, numbers: &[String]) -> Vec<String> {
+/// The bare mappings among these devices, which are parts of an SSD.
+fn parts(control: &Control, numbers: &[String]) -> Vec<[String; 3]> {
     let all = control.foreign(&[LINEAR]).into_iter();
     let of_ssd = |mapping: &Foreign| numbers.contains(&mapping.number) && mapping.uuid.is_empty();
-    all.filter(of_ssd).map(|mapping| mapping.name).collect()
+    let words = |mapping: Foreign| [mapping.name, mapping.number, mapping.table];
+    all.filter(of_ssd).map(words).collect()
 }
 
 /// Removes the parts that nothing else uses.
 fn remove_parts(control: &Control, before: &Before) -> Result<(), String> {
-    for part in &before.parts {
+    for [part, number, line] in &before.parts {
         let mut attempt = 0;
-        while control
-            .foreign_named(part)
-            .is_some_and(|now| now.target == LINEAR)
-        {
+        let is_it = |now: Foreign| {
+            now.target == LINEAR
+                && now.uuid.is_empty()
+                && (&now.number, &now.table) == (number, line)
+        };
+        while control.foreign_named(part).is_some_and(is_it) {
             match control.remove(part) {
                 Ok(()) => break,
                 // udev opens a device for a moment.
@@ -327,10 +411,13 @@ mod tests {
 
     fn before() -> Before {
         Before {
+            uuid: String::new(),
+            number: "253:3".into(),
+            sectors: 8,
             line: LINE.into(),
             disk: "8:16".into(),
             superblock: ("253:1".into(), 0),
-            parts: vec!["meta".into()],
+            parts: Vec::new(),
         }
     }
 
@@ -338,6 +425,7 @@ mod tests {
         Note {
             removal: removal(OtherKind::DmCache),
             stopped,
+            pausing: false,
             before: serde_json::to_value(before()).unwrap(),
         }
     }
@@ -348,7 +436,15 @@ mod tests {
             status: format!(
                 "8 58/8192 128 265/16384 1 2 3 4 0 0 {dirty} 2 metadata2 {mode} 2 migration_threshold 2048 {policy} 0 rw -"
             ),
-            table: LINE.into(),
+            table: if policy == "cleaner" { CLEANER } else { LINE }.into(),
+            ..bare()
+        }
+    }
+
+    fn bare() -> Foreign {
+        Foreign {
+            number: "253:3".into(),
+            sectors: 8,
             ..Foreign::default()
         }
     }
@@ -378,18 +474,26 @@ mod tests {
         written_back.removal.task = OtherTask::WriteBack;
         let next = |mapping| BARE.next(Some(mapping), &before(), &written_back);
         assert_eq!(next(&cleans), Next::Wait(5 << 16));
-        assert_eq!(next(&clean), Next::Restore);
+        assert_eq!(next(&clean), Next::Restore(Ok(())));
     }
 
     #[test]
-    fn a_pause_is_ended_only_if_the_new_table_is_loaded() {
+    fn a_pause_is_ended_only_if_the_service_has_begun_it() {
         let paused = |loaded| Foreign {
             suspended: true,
             loaded,
             ..mapping("writethrough", "cleaner", 0)
         };
-        assert_eq!(next(Some(&paused(true)), false), Next::EndPause);
-        assert_eq!(next(Some(&paused(false)), false), Next::Wait(1));
+        let mut pausing = note(false);
+        pausing.pausing = true;
+        for loaded in [false, true] {
+            assert_eq!(next(Some(&paused(loaded)), false), Next::Wait(1));
+            let next = BARE.next(Some(&paused(loaded)), &before(), &pausing);
+            assert_eq!(next, Next::EndPause);
+        }
+        // A foreign pause keeps nobody from cancelling.
+        let cancelled = next(Some(&paused(false)), true);
+        assert!(matches!(cancelled, Next::End(Err(_))), "{cancelled:?}");
     }
 
     #[test]
@@ -402,7 +506,15 @@ mod tests {
         let linear = |line: &str| Foreign {
             target: "linear".into(),
             table: line.into(),
-            ..Foreign::default()
+            ..bare()
+        };
+        let renamed = Foreign {
+            number: "253:4".into(),
+            ..mapping("writeback", "smq", 0)
+        };
+        let changed = Foreign {
+            table: LINE.replace("8:16", "8:32"),
+            ..mapping("writeback", "smq", 0)
         };
         let broken = Foreign {
             status: "Fail".into(),
@@ -412,6 +524,8 @@ mod tests {
             None,
             Some(&linear("8:32 0")),
             Some(&linear("8:16 8")),
+            Some(&renamed),
+            Some(&changed),
             Some(&broken),
         ] {
             assert_eq!(end(mapping), failed, "{mapping:?}");
@@ -423,7 +537,8 @@ mod tests {
 
     #[test]
     fn a_cancelled_removal_keeps_the_cache() {
-        let Next::End(Err(failure)) = next(Some(&mapping("writeback", "smq", 5)), true) else {
+        let Next::Restore(Err(failure)) = next(Some(&mapping("writethrough", "cleaner", 5)), true)
+        else {
             panic!("goes on");
         };
         assert_eq!(failure.kind, Kind::Cancelled);

@@ -42,7 +42,9 @@ pub fn may_hang(kind: OtherKind) -> bool {
 /// that mapping. This blocks, and is called before anything else is asked of the machine.
 pub fn end_pauses() {
     for note in notes::all(Path::new(FOLDER)) {
-        mapping::end_pause(&note);
+        for bare in [dm_cache::BARE, dm_writecache::BARE] {
+            bare.end_pause(&note);
+        }
     }
 }
 
@@ -89,6 +91,7 @@ impl Others for DeviceMapper {
         let note = Note {
             removal: removal.clone(),
             stopped: false,
+            pausing: false,
             before,
         };
         note.save(Path::new(FOLDER)).map_err(failed)?;
@@ -104,13 +107,13 @@ impl Others for DeviceMapper {
     }
 
     async fn stop_removal(&self, removal: &OtherRemoval) -> Result<(), Failure> {
-        let note = noted(removal)?;
-        remover(removal.kind)?.stop(self, &note).await?;
         let stopped = Note {
             stopped: true,
-            ..note
+            ..noted(removal)?
         };
-        stopped.save(Path::new(FOLDER)).map_err(failed)
+        // A process that is killed now leaves word of it to the next.
+        stopped.save(Path::new(FOLDER)).map_err(failed)?;
+        remover(removal.kind)?.stop(self, &stopped).await
     }
 
     async fn forget_removal(&self, removal: &OtherRemoval) {

@@ -18,6 +18,8 @@ pub struct Note {
     pub removal: OtherRemoval,
     /// Whether the user has cancelled.
     pub stopped: bool,
+    /// Whether requests wait, or may wait, because of the removal.
+    pub pausing: bool,
     /// How the cache was set before, as its kind knows it: what a cancelled removal puts back.
     pub before: serde_json::Value,
 }
@@ -32,6 +34,18 @@ impl Note {
     /// The note on the removal of the cache with this id.
     pub(super) fn of(folder: &Path, id: &str) -> Option<Self> {
         read(&file(folder, id, "json"))
+    }
+
+    /// Notes that requests wait because of the removal, or do not any more.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn paused(&self, pausing: bool) -> io::Result<()> {
+        let note = Self {
+            pausing,
+            ..self.clone()
+        };
+        note.save(Path::new(FOLDER))
     }
 
     /// Writes the note.
@@ -84,6 +98,7 @@ mod tests {
         let note = Note {
             removal: removal(OtherKind::DmCache),
             stopped: false,
+            pausing: false,
             before: "cache".into(),
         };
         note.save(&inner).unwrap();

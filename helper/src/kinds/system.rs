@@ -39,8 +39,10 @@ pub trait Remover: Sync {
     /// Says how far the removal is, and does what is to be done now.
     async fn go_on(&self, machine: &DeviceMapper, note: &Note) -> Result<OtherProgress, Failure>;
 
-    /// Ends the write-back, and puts back how the cache was set. Nothing is done when the cache is gone already.
-    async fn stop(&self, machine: &DeviceMapper, note: &Note) -> Result<(), Failure>;
+    /// Has the removal stop at once, where that needs more than a note. [`Self::go_on`] puts back how the cache was set.
+    async fn stop(&self, _machine: &DeviceMapper, _note: &Note) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Forgets the removal.
     async fn forget(&self, _machine: &DeviceMapper, _removal: &OtherRemoval) {}

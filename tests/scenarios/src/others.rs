@@ -189,7 +189,7 @@ for _ in $(seq 600); do [ -z "$(ls /run/tandem/others 2>/dev/null)" ] && break; 
 [ ! -e /sys/block/bcache0/bcache/cache ]
 [ -z "$(ls -d /sys/fs/bcache/*-* 2>/dev/null)" ]
 udevadm settle
-if blkid -p /dev/SSD3; then exit 1; fi
+blkid -p /dev/SSD3 | grep bcache
 echo 3 >/proc/sys/vm/drop_caches
 sha256sum --check --quiet /root/sums-bcache
 if systemctl list-units --all --no-legend 'tandem-bcache*' | grep .; then exit 1; fi
@@ -248,7 +248,7 @@ pub fn run(run: &mut Run) -> Result<()> {
         );
         let kill = ["1", "6"][usize::from(name == "log")];
         let removed = named(REMOVED).replace("KILL", kill);
-        let removed = vm.agent.sh(&removed, LONG).map(|told| run.note(&told));
+        let removed = seen_in(&mut vm, &removed, run);
         run.check(
             &format!("{name}: removed in use, and empty when it is set up again"),
             removed,
@@ -257,7 +257,7 @@ pub fn run(run: &mut Run) -> Result<()> {
     let script = BCACHE
         .replace("SSD3", &names[6])
         .replace("FREE", &names[names.len() - 1]);
-    let removed = vm.agent.sh(&script, LONG).map(|told| run.note(&told));
+    let removed = seen_in(&mut vm, &script, run);
     run.check("bcache: the SSD is taken away in use, and is free", removed);
     Ok(())
 }
@@ -265,11 +265,17 @@ pub fn run(run: &mut Run) -> Result<()> {
 /// Runs a script while a disk is slow.
 fn slowly(vm: &mut Vm, serial: &str, script: &str, run: &Run) -> Result<()> {
     throttle(vm, serial, SLOW)?;
-    let done = vm.agent.sh(script, LONG).map(|told| run.note(&told));
+    let done = seen_in(vm, script, run);
     throttle(vm, serial, 0)?;
+    done
+}
+
+/// Runs a script. After a failure the state of the machine is noted.
+fn seen_in(vm: &mut Vm, script: &str, run: &Run) -> Result<()> {
+    let done = vm.agent.sh(script, LONG).map(|told| run.note(&told));
     if done.is_err() {
-        let told =
-            "journalctl --no-pager -o short-monotonic -u tandem | tail -30; dmesg | tail -20";
+        let told = "journalctl --no-pager -o short-monotonic -u tandem | tail -30; dmsetup info; dmsetup table; dmsetup status; \
+            head -c 2000 /run/tandem/others/*; dmesg | tail -20; exit 0";
         run.note(&vm.agent.sh(told, SHORT)?);
     }
     done

@@ -367,6 +367,7 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
                 "volume" => gettext(
                     "The cache of {device} is part of a larger LVM volume, such as a thin pool or a volume with snapshots.",
                 ),
+                "drives" => gettext("The cache of {device} uses more than one drive or SSD."),
                 "running-system" => gettext("The running system may use the cache of {device}."),
                 _ => gettext(
                     "Tandem does not know how to remove a cache of this kind from {device}.",

@@ -51,6 +51,11 @@ pub fn end_other(
         {
             return refused("volume");
         }
+        OtherKind::Bcache | OtherKind::DmCache | OtherKind::DmWritecache
+            if cache.disks.len() > 1 || cache.ssds.len() > 1 =>
+        {
+            return refused("drives");
+        }
         // All requests wait for a moment, also those of the service.
         OtherKind::DmCache | OtherKind::DmWritecache
             if task == OtherTask::Remove && carries_system(cache, facts) =>

@@ -11,12 +11,8 @@ use crate::kinds::system::Remover;
 use crate::machine::blocks::line;
 use crate::model::removal::{OtherProgress, OtherRemoval, OtherTask};
 use async_trait::async_trait;
-use rustix::fs::OFlags;
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, OpenOptions};
-use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tandem_api::{Failure, Kind};
@@ -32,15 +28,6 @@ const CLEANING: [(&str, &str); 3] = [
     ("writeback_running", "1"),
 ];
 
-/// Place of the superblock on an SSD, and its length, in bytes.
-const SUPERBLOCK: (u64, usize) = (4096, 4096);
-/// Places in the superblock: the mark, and the UUID of the set.
-const MARK_AT: usize = 24;
-const SET_AT: usize = 56;
-const MARK: [u8; 16] = [
-    0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81,
-];
-
 /// bcache as the remover of its caches.
 pub(super) struct Remove;
 
@@ -51,14 +38,14 @@ struct Before {
     values: Vec<String>,
     /// UUID of the set of the SSD, as its folder is called.
     set: String,
-    /// Kernel name of the SSD, or of its partition.
-    ssd: String,
+    /// Kernel name of the disk.
+    disk: String,
 }
 
 /// What the files of a device say.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
-    /// Whether the device has these files: a device that was stopped has none.
+    /// Whether the device is that of then, with its disk and no other set: a device that was stopped has no files.
     there: bool,
     /// Whether the device has a set.
     attached: bool,
@@ -83,14 +70,12 @@ enum Next {
     Clean,
     /// Wait; so many bytes are not on the disk.
     Wait(Option<u64>),
-    /// The disk has everything. Put back how the device was set.
-    Restore,
+    /// Put back how the device was set. That is the end: the user has cancelled, or the disk has everything.
+    Restore(Result<(), Box<Failure>>),
     /// Take the set from the device.
     Detach,
     /// Have the kernel forget the set.
     Unregister,
-    /// Clear the superblock of the SSD.
-    Clear,
     /// Nothing: the removal has ended.
     End(Result<(), Box<Failure>>),
 }
@@ -98,11 +83,11 @@ enum Next {
 fn next(seen: &Seen, note: &Note) -> Next {
     let removal = &note.removal;
     match seen {
-        Seen { there: false, .. } => {
-            Next::End(Err(Box::new(removal.not_drained("the device was stopped"))))
-        }
+        Seen { there: false, .. } => Next::End(Err(Box::new(
+            removal.not_drained("the device was stopped or changed"),
+        ))),
         Seen { attached: true, .. } if note.stopped => {
-            Next::End(Err(Box::new(removal.cancelled())))
+            Next::Restore(Err(Box::new(removal.cancelled())))
         }
         Seen {
             attached: true,
@@ -114,7 +99,7 @@ fn next(seen: &Seen, note: &Note) -> Next {
             dirty: Some(0),
             ..
         } => match removal.task {
-            OtherTask::WriteBack => Next::Restore,
+            OtherTask::WriteBack => Next::Restore(Ok(())),
             OtherTask::Remove => Next::Detach,
         },
         Seen {
@@ -127,12 +112,9 @@ fn next(seen: &Seen, note: &Note) -> Next {
             set: Some(Members::None),
             ..
         } => Next::Unregister,
-        // The SSD goes on for other disks.
-        Seen {
-            set: Some(Members::Others),
-            ..
-        } => Next::End(Ok(())),
-        Seen { set: None, .. } => Next::Clear,
+        // The SSD goes on for other disks, or is free. It keeps its superblock: a disk that is not connected now may have data
+        // on it.
+        Seen { .. } => Next::End(Ok(())),
     }
 }
 
@@ -165,10 +147,16 @@ fn see(name: &str, before: &Before) -> Seen {
     let set = set_folder(&before.set);
     let cleaning = CLEANING.map(|(_, value)| value.to_owned()).to_vec();
     let dirty = line(own.join("dirty_data")).and_then(|told| bytes(&told));
+    let attached = fs::canonicalize(own.join("cache")).ok();
+    let of_disk = fs::canonicalize(&own)
+        .ok()
+        .and_then(|own| super::block_name(&own));
+    let same =
+        attached.as_ref().is_none_or(|now| *now == set) && of_disk.as_ref() == Some(&before.disk);
     let is_clean = line(own.join("state")).is_some_and(|state| state == "clean");
     Seen {
-        there: own.join("state").exists(),
-        attached: own.join("cache").exists(),
+        there: same && own.join("state").exists(),
+        attached: attached.is_some(),
         cleans: values(&own) == Some(cleaning),
         dirty: if is_clean { Some(0) } else { dirty },
         set: set.is_dir().then(|| match members(&set) {
@@ -217,31 +205,6 @@ async fn set_values(machine: &DeviceMapper, name: &str, values: &[String]) -> Re
     Ok(())
 }
 
-/// Clears the superblock of the SSD, if it is of this set: else the next start would take the SSD into use again.
-fn clear(before: &Before) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    options.custom_flags(OFlags::EXCL.bits().cast_signed());
-    let node = Path::new("/dev").join(&before.ssd);
-    let (place, length) = SUPERBLOCK;
-    let mut block = vec![0; length];
-    let file = options.open(node)?;
-    file.read_exact_at(&mut block, place)?;
-    if !is_of(&block, &before.set) {
-        return Ok(());
-    }
-    block.fill(0);
-    file.write_all_at(&block, place)?;
-    file.sync_all()
-}
-
-/// Whether this is the superblock of an SSD of the set.
-fn is_of(block: &[u8], set: &str) -> bool {
-    let at = |from: usize| block.get(from..from + 16);
-    let uuid = at(SET_AT).map(crate::hex);
-    at(MARK_AT) == Some(&MARK) && uuid == Some(set.replace('-', ""))
-}
-
 #[async_trait]
 impl Remover for Remove {
     async fn look(
@@ -265,20 +228,25 @@ impl Remover for Remove {
             .iter()
             .filter_map(|c| super::block_name(c))
             .collect();
-        let [ssd] = all.as_slice() else {
+        if all.len() != 1 {
             return Err(changed("not one SSD"));
-        };
+        }
+        let disk = fs::canonicalize(&own)
+            .ok()
+            .and_then(|own| super::block_name(&own));
+        let disk = disk.ok_or_else(|| changed("no disk"))?;
         let set = set.file_name().and_then(|name| name.to_str());
         let set = set.ok_or_else(|| changed("the set has no name"))?;
         let values = values(&own).ok_or_else(|| changed("other files"))?;
         // A removal that was not ended has left its own values.
         let cleaning = CLEANING.map(|(_, value)| value.to_owned());
         let of_then = earlier.and_then(|note| before(note).ok());
-        let of_then = of_then.filter(|then| values == cleaning && then.set == set);
+        let of_then =
+            of_then.filter(|then| values == cleaning && then.set == set && then.disk == disk);
         let before = Before {
             values: of_then.map_or(values, |then| then.values),
             set: set.to_owned(),
-            ssd: ssd.clone(),
+            disk,
         };
         serde_json::to_value(before).map_err(failed)
     }
@@ -297,9 +265,9 @@ impl Remover for Remove {
                 Ok(OtherProgress::Drains(seen.dirty))
             }
             Next::Wait(left) => Ok(OtherProgress::Drains(left)),
-            Next::Restore => {
+            Next::Restore(end) => {
                 set_values(machine, name, &before.values).await?;
-                Ok(OtherProgress::Ended(Ok(())))
+                Ok(OtherProgress::Ended(end))
             }
             Next::Detach => {
                 tell(block(name).join("detach")).await?;
@@ -309,23 +277,7 @@ impl Remover for Remove {
                 tell(set_folder(&before.set).join("unregister")).await?;
                 Ok(OtherProgress::Removes)
             }
-            Next::Clear => match blocking(move || clear(&before)).await? {
-                Ok(()) => Ok(OtherProgress::Ended(Ok(()))),
-                // The kernel lets go of the SSD a moment after the folder of the set is gone.
-                Err(e) if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => Err(failed(e)),
-                Err(e) => Ok(OtherProgress::Ended(Err(Box::new(
-                    note.removal.not_freed(e),
-                )))),
-            },
             Next::End(end) => Ok(OtherProgress::Ended(end)),
-        }
-    }
-
-    async fn stop(&self, machine: &DeviceMapper, note: &Note) -> Result<(), Failure> {
-        let (before, name) = (before(note)?, &note.removal.name);
-        match block(name).join("cache").exists() {
-            true => set_values(machine, name, &before.values).await,
-            false => Ok(()),
         }
     }
 }
@@ -340,6 +292,7 @@ mod tests {
         Note {
             removal: removal(OtherKind::Bcache),
             stopped,
+            pausing: false,
             before: serde_json::Value::Null,
         }
     }
@@ -381,12 +334,12 @@ mod tests {
             dirty: Some(0),
             ..seen()
         };
-        assert_eq!(super::next(&clean, &written_back), Next::Restore);
+        assert_eq!(super::next(&clean, &written_back), Next::Restore(Ok(())));
         assert_eq!(super::next(&seen(), &written_back), Next::Wait(Some(3)));
     }
 
     #[test]
-    fn the_ssd_is_cleared_only_when_no_device_uses_the_set() {
+    fn the_set_is_let_go_only_when_no_device_uses_it() {
         let next = |set| {
             let seen = Seen {
                 attached: false,
@@ -397,13 +350,13 @@ mod tests {
         };
         assert_eq!(next(Some(Members::Others)), Next::End(Ok(())));
         assert_eq!(next(Some(Members::None)), Next::Unregister);
-        assert_eq!(next(None), Next::Clear);
+        assert_eq!(next(None), Next::End(Ok(())));
     }
 
     #[test]
     fn a_cancelled_removal_and_a_stopped_device_keep_the_cache() {
         let of = |seen: Seen, stopped| match next(&seen, &note(stopped)) {
-            Next::End(Err(failure)) => (failure.kind, failure.data),
+            Next::End(Err(failure)) | Next::Restore(Err(failure)) => (failure.kind, failure.data),
             next => panic!("{next:?}"),
         };
         assert_eq!(of(seen(), true), (Kind::Cancelled, DataState::Unwritten));
@@ -421,23 +374,5 @@ mod tests {
             ..seen()
         };
         assert_eq!(next(&detached, &note(true)), Next::Unregister);
-    }
-
-    #[test]
-    fn only_the_superblock_of_this_set_is_cleared() {
-        let set = "6a0b2f6e-27a9-4f4e-9d1c-000102030405";
-        let mut block = vec![0; 4096];
-        assert!(!is_of(&block, set));
-        block[24..40].copy_from_slice(&MARK);
-        assert!(!is_of(&block, set));
-        let uuid: Vec<u8> = (0..16)
-            .map(|at| u8::from_str_radix(&set.replace('-', "")[2 * at..2 * at + 2], 16).unwrap())
-            .collect();
-        block[56..72].copy_from_slice(&uuid);
-        assert!(is_of(&block, set));
-        assert!(!is_of(&block, &set.replace("6a", "6b")));
-        block[24] = 0;
-        assert!(!is_of(&block, set));
-        assert!(!is_of(&block[..60], set));
     }
 }

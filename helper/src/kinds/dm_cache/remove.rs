@@ -9,6 +9,8 @@ pub(in crate::kinds) const BARE: Bare = Bare {
     cleaner: Some(cleaner),
     message: None,
     superblock: |words| Some(((*words.first()?).to_owned(), 0)),
+    // The kernel writes the number in octal: 06142003.
+    mark: (32, 0o6_142_003_u32.to_le_bytes()),
 };
 
 /// The policy that writes everything back, in write-through: in write-back it keeps new writes all the same.

@@ -3,7 +3,7 @@
 
 mod remove;
 
-use remove::BARE;
+pub(super) use remove::BARE;
 
 use super::lvm;
 use super::system::{Find, SetUp, System, Target, Told, devices_at};

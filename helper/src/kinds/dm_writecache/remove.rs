@@ -4,12 +4,13 @@
 use crate::kinds::mapping::Bare;
 use tandem_api::SECTOR_BYTES;
 
-/// No line shows whether the target cleans: the message holds until a line is put in force.
-pub(super) const BARE: Bare = Bare {
+/// No line shows whether the target cleans.
+pub(in crate::kinds) const BARE: Bare = Bare {
     target: "writecache",
     cleaner: None,
     message: Some("cleaner"),
     superblock,
+    mark: (0, 0x2348_9321_u32.to_le_bytes()),
 };
 
 /// The SSD begins at a sector of the device.

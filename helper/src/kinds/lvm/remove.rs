@@ -229,6 +229,7 @@ mod tests {
         let note = Note {
             removal: removal(kind),
             stopped,
+            pausing: false,
             before: serde_json::Value::Null,
         };
         outcome(&note, &end).map_err(|failure| (failure.kind, failure.name, failure.data))

@@ -62,6 +62,12 @@ async fn follow(
                 watcher.step(last, false);
             }
             Err(e) if failed_queries == MAX_FAILED_QUERIES => {
+                // The cache is left as it was, and no later process goes on with the removal by itself.
+                if host.stop_removal(removal).await.is_ok()
+                    && let Ok(OtherProgress::Ended(_)) = host.removal_progress(removal).await
+                {
+                    host.forget_removal(removal).await;
+                }
                 return Err(e.data(removal.data()));
             }
             Err(_) => failed_queries += 1,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The mappings that other programs have made.
 
+use super::repeat::twice;
 use super::{Control, DmResult, failed, other};
 use crate::machine::dm::table::{LINEAR, Linear};
 use devicemapper::{DevId, DmFlags, DmName, DmOptions};
@@ -80,14 +81,47 @@ impl Control {
     /// Puts another line of the same target in force, in one call of the kernel.
     ///
     /// # Errors
-    /// If the kernel refuses: then the line before is in force.
+    /// If the kernel refuses: then the line before is in force, if the kernel takes that.
     pub fn reload(&self, mapping: &Foreign, line: &str) -> DmResult<()> {
         let id = id(&mapping.name)?;
-        let line = (0, mapping.sectors, mapping.target.clone(), line.to_owned());
-        self.dm
-            .table_load(&id, &[line], DmOptions::default())
-            .map_err(failed("load the table"))?;
-        self.swap(&id)
+        let put = |line: &str| {
+            let line = (0, mapping.sectors, mapping.target.clone(), line.to_owned());
+            let loaded = self.dm.table_load(&id, &[line], DmOptions::default());
+            loaded.map_err(failed("load the table"))?;
+            self.swap(&id)
+        };
+        let done = put(line);
+        if done.is_err() && self.suspended(&id).unwrap_or(true) {
+            // The new line is in force and cannot start, and the kernel has forgotten the old one.
+            put(&mapping.table)?;
+        }
+        done
+    }
+
+    /// Target and line of the table that is loaded and not in force, if it has one line.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn loaded_by_name(&self, name: &str) -> DmResult<Option<(String, String)>> {
+        let options = DmOptions::default().set_flags(
+            DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH | DmFlags::DM_QUERY_INACTIVE_TABLE,
+        );
+        let read = self.dm.table_status(&id(name)?, options);
+        let (_, table) = read.map_err(failed("read the table"))?;
+        Ok(match table.as_slice() {
+            [(0, _, target, line)] => Some((target.clone(), line.clone())),
+            _ => None,
+        })
+    }
+
+    /// Has a mapping that is suspended go on with its table in force; the loaded table is forgotten.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn take_back(&self, name: &str) -> DmResult<()> {
+        let id = id(name)?;
+        let _ = self.dm.table_clear(&id);
+        twice("resume", || self.resume(&id))
     }
 
     /// Sends a message to the target of a mapping.
@@ -127,12 +161,10 @@ impl Control {
             let now = now.ok_or_else(|| other("read the status", "no mapping"))?;
             between(&now.status).map_err(|e| other("replace the cache", e))
         });
-        if done.is_err() {
-            let _ = self.dm.table_clear(&id);
-            let _ = self.resume(&id);
-            return done;
+        match done {
+            Ok(()) => self.swap(&id),
+            Err(e) => self.take_back(&mapping.name).and(Err(e)),
         }
-        self.swap(&id)
     }
 
     /// Ends what a process began by [`Self::replace`] and did not end.
