@@ -133,7 +133,7 @@ sha256sum --check --quiet /root/sums-NAME"#;
 const REMOVED: &str = r#"set -e
 tandemctl remove --yes NAME & job=$!
 for _ in $(seq 200); do [ -n "$(ls /run/tandem/others 2>/dev/null)" ] && break; sleep 0.02; done
-sleep 0.KILL
+sleep 0.MOMENT
 systemctl kill --signal KILL tandem.service || true
 wait $job || true
 for _ in $(seq 300); do
@@ -247,7 +247,7 @@ pub fn run(run: &mut Run) -> Result<()> {
             cancelled,
         );
         let kill = ["1", "6"][usize::from(name == "log")];
-        let removed = named(REMOVED).replace("KILL", kill);
+        let removed = named(REMOVED).replace("MOMENT", kill);
         let removed = seen_in(&mut vm, &removed, run);
         run.check(
             &format!("{name}: removed in use, and empty when it is set up again"),
