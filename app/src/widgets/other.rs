@@ -62,7 +62,7 @@ pub fn other_row(shown: &OtherShown) -> adw::ActionRow {
     row
 }
 
-/// What can be done with a cache. The words of buttons beside the title would leave no room for it in a narrow window.
+/// The menu of what can be done with a cache. Buttons with words would leave the title no room in a narrow window.
 fn menu(cache: &OtherCache, about: &str) -> gtk::MenuButton {
     let menu = gio::Menu::new();
     let add = |label: &str, action: &str| {

@@ -5,29 +5,22 @@
 //! A script may set the cache up again at the next start of the machine. What is on the SSD is older than the disk then. So the
 //! superblock on the SSD is cleared in the moment in which no request is under way: the target then begins with an empty cache.
 
-use super::list::named;
+mod pause;
+
 use super::notes::Note;
 use super::system::{Remover, Told};
 use super::{failed, targets};
 use crate::host::device_mapper::{DeviceMapper, blocking};
 use crate::machine::dm::control::{Control, Foreign};
-use crate::machine::dm::table::LINEAR;
-use crate::machine::mounts::nodes::device_number;
+use crate::machine::dm::table::{LINEAR, Linear};
 use crate::machine::wipe::{PAUSE, TRIES};
 use crate::model::removal::{OtherProgress, OtherRemoval, OtherTask};
 use async_trait::async_trait;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
-use tandem_api::{Failure, Kind, OtherMode, OtherState};
+use tandem_api::{Failure, OtherMode, OtherState};
 
-/// Bytes of a superblock of dm-cache and of dm-writecache. The targets take a superblock of zeroes for a new SSD.
-const SUPERBLOCK_BYTES: usize = 4096;
-
-/// What differs from target to target. All functions are pure.
+/// The differences from target to target. All functions are pure.
 #[derive(Clone, Copy)]
 pub(super) struct Bare {
     /// Name of the target.
@@ -38,7 +31,7 @@ pub(super) struct Bare {
     pub message: Option<&'static str>,
     /// Number of the device with the superblock, and its place in bytes, from the words of a line.
     pub superblock: fn(&[&str]) -> Option<(String, u64)>,
-    /// What a superblock has at a place, in bytes.
+    /// A place in a superblock, in bytes, and the bytes that each superblock of the target has there.
     pub mark: (usize, [u8; 4]),
 }
 
@@ -70,11 +63,15 @@ impl Before {
 
     /// The line with which the mapping leads to the disk alone.
     fn alone(&self) -> String {
-        format!("{} 0", self.disk)
+        let disk = Linear {
+            device: self.disk.clone(),
+            sectors: self.sectors,
+        };
+        disk.to_string()
     }
 }
 
-/// What has to be done now.
+/// The next thing to do.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     /// Put this line in force.
@@ -150,10 +147,7 @@ impl Bare {
         removal: &OtherRemoval,
         earlier: Option<&Note>,
     ) -> Result<serde_json::Value, Failure> {
-        let changed = |why: &str| {
-            let changed = Failure::new(Kind::DeviceChanged).device(&removal.devices[0].text);
-            changed.detail(format_args!("{}: {why}", removal.name))
-        };
+        let changed = |why: &str| removal.changed(why);
         let control = Control::open().map_err(failed)?;
         let mapping = control.foreign_named(&removal.name);
         let mapping = mapping.ok_or_else(|| changed("no such mapping with one line"))?;
@@ -172,7 +166,7 @@ impl Bare {
         };
         let line = |mapping: &Foreign| {
             // A removal that was not ended has left its own line.
-            let earlier = earlier.and_then(|note| before(note).ok());
+            let earlier = earlier.and_then(|note| note.before::<Before>().ok());
             let same = |before: &Before| {
                 let cleaner = self.cleaner.and_then(|cleaner| cleaner(&before.line));
                 cleaner.is_some_and(|cleaner| cleaner == mapping.table)
@@ -193,7 +187,7 @@ impl Bare {
     }
 
     fn go_on(&self, note: &Note) -> Result<OtherProgress, Failure> {
-        let before = before(note)?;
+        let before: Before = note.before()?;
         let control = Control::open().map_err(failed)?;
         let mapping = control.foreign_named(&note.removal.name);
         let now = Ok(OtherProgress::Drains(None));
@@ -233,81 +227,6 @@ impl Bare {
             (Next::Reload(_) | Next::Restore(_) | Next::Replace | Next::EndPause, None) => now,
         }
     }
-
-    /// Has the mapping lead to the disk alone. A note says so meanwhile: see [`Self::finish`].
-    fn pause(
-        &self,
-        control: &Control,
-        mapping: &Foreign,
-        before: &Before,
-        note: &Note,
-    ) -> Result<(), Failure> {
-        note.paused(true).map_err(failed)?;
-        let replaced = control.replace(mapping, &before.disk, |status| {
-            let now = Foreign {
-                status: status.to_owned(),
-                ..mapping.clone()
-            };
-            self.clear_if_clean(&now, before)
-        });
-        let waits = || {
-            control
-                .foreign_named(&mapping.name)
-                .is_some_and(|now| now.suspended)
-        };
-        if replaced.is_ok() || !waits() {
-            note.paused(false).map_err(failed)?;
-        }
-        replaced.map_err(failed)
-    }
-
-    /// Ends a pause in which a process was killed: the mapping leads to the disk alone if that can be, or goes on as before.
-    fn finish(&self, control: &Control, mapping: &Foreign, before: &Before) -> Result<(), Failure> {
-        if mapping.target == LINEAR {
-            return control.end_pause(&mapping.name).map_err(failed);
-        }
-        let loaded = control.loaded_by_name(&mapping.name).map_err(failed)?;
-        let alone = (LINEAR.to_owned(), before.alone());
-        let clean = match loaded == Some(alone) {
-            true => self.clear_if_clean(mapping, before),
-            false => Err("another table is loaded".to_owned()),
-        };
-        match clean {
-            Ok(()) => control.end_pause(&mapping.name).map_err(failed),
-            Err(e) => {
-                tracing::warn!("the cache {} stays: {e}", mapping.name);
-                control.take_back(&mapping.name).map_err(failed)
-            }
-        }
-    }
-
-    /// No request is under way. Clears the superblock, if the disk has everything, also after a power cut.
-    fn clear_if_clean(&self, mapping: &Foreign, before: &Before) -> Result<(), String> {
-        if told(mapping).and_then(|told| told.unwritten_bytes) != Some(0) {
-            return Err(format!("not clean: {}", mapping.status));
-        }
-        let clear = || -> io::Result<()> {
-            node(&before.disk)?.sync_all()?;
-            self.clear(&before.superblock)
-        };
-        clear().map_err(|e| e.to_string())
-    }
-
-    /// Writes zeroes over a superblock.
-    fn clear(&self, (number, place): &(String, u64)) -> io::Result<()> {
-        let file = node(number)?;
-        let mut block = [0; SUPERBLOCK_BYTES];
-        file.read_exact_at(&mut block, *place)?;
-        if block.iter().all(|byte| *byte == 0) {
-            return Ok(());
-        }
-        let (at, mark) = self.mark;
-        if block.get(at..at + mark.len()) != Some(&mark) {
-            return Err(io::Error::other("no superblock is there"));
-        }
-        file.write_all_at(&[0; SUPERBLOCK_BYTES], *place)?;
-        file.sync_all()
-    }
 }
 
 #[async_trait]
@@ -326,45 +245,6 @@ impl Remover for Bare {
         let (bare, note) = (*self, note.clone());
         blocking(move || Self::go_on(&bare, &note)).await?
     }
-}
-
-fn before(note: &Note) -> Result<Before, Failure> {
-    serde_json::from_value(note.before.clone()).map_err(failed)
-}
-
-impl Bare {
-    /// Ends the pause that a killed process has left, if this note is of such a mapping of this target.
-    pub(super) fn end_pause(&self, note: &Note) {
-        if !note.pausing {
-            return;
-        }
-        let (Ok(before), Ok(control)) = (before(note), Control::open()) else {
-            return;
-        };
-        let mapping = control.foreign_named(&note.removal.name);
-        let paused = |mapping: &Foreign| {
-            let target = [self.target, LINEAR].contains(&mapping.target.as_str());
-            target && mapping.suspended && before.is_of(mapping)
-        };
-        let Some(mapping) = mapping.filter(paused) else {
-            return;
-        };
-        let ended = self.finish(&control, &mapping, &before);
-        if let Err(e) = ended.and_then(|()| note.paused(false).map_err(failed)) {
-            tracing::error!("{} stays suspended: {e}", mapping.name);
-        }
-    }
-}
-
-/// The device with this number.
-fn node(number: &str) -> io::Result<File> {
-    let name = named(number).ok_or(io::ErrorKind::NotFound)?;
-    let node = Path::new("/dev").join(name);
-    let file = OpenOptions::new().read(true).write(true).open(node)?;
-    if device_number(file.metadata()?.rdev()) != *number {
-        return Err(io::Error::other("another device has taken the name"));
-    }
-    Ok(file)
 }
 
 /// The bare mappings among these devices, which are parts of an SSD.
@@ -404,7 +284,7 @@ mod tests {
     use super::*;
     use crate::kinds::dm_cache::BARE;
     use crate::kinds::tests::removal;
-    use tandem_api::{DataState, OtherKind};
+    use tandem_api::{DataState, Kind, OtherKind};
 
     const LINE: &str = "253:1 253:0 8:16 128 2 metadata2 writeback smq 0";
     const CLEANER: &str = "253:1 253:0 8:16 128 2 metadata2 writethrough cleaner 0";

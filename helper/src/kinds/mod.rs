@@ -56,7 +56,7 @@ fn targets() -> impl Iterator<Item = &'static Target> {
     })
 }
 
-/// What removes caches of this kind.
+/// The remover of caches of this kind.
 fn remover(kind: OtherKind) -> Result<&'static dyn Remover, Failure> {
     let mut all = SYSTEMS.iter().flat_map(|system| system.removers);
     let found = all.find(|(of, _)| *of == kind);

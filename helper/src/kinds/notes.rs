@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Notes on removals, by which the next process of the service finds those that this process has begun.
 
+use super::failed;
 use crate::model::removal::OtherRemoval;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use tandem_api::Failure;
 
 /// The folder of the notes. A start of the machine empties it: after that nothing of a removal is under way.
 pub(super) const FOLDER: &str = "/run/tandem/others";
@@ -34,6 +37,14 @@ impl Note {
     /// The note on the removal of the cache with this id.
     pub(super) fn of(folder: &Path, id: &str) -> Option<Self> {
         read(&file(folder, id, "json"))
+    }
+
+    /// How the cache was set before.
+    ///
+    /// # Errors
+    /// If the note is not of this kind of cache.
+    pub(super) fn before<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_value(self.before.clone()).map_err(failed)
     }
 
     /// Notes that requests wait because of the removal, or do not any more.

@@ -98,6 +98,12 @@ impl OtherRemoval {
             .data(DataState::OnDisk)
     }
 
+    /// The machine does not have the cache of the plan.
+    pub fn changed(&self, why: impl std::fmt::Display) -> Failure {
+        let changed = Failure::new(Kind::DeviceChanged).device(&self.devices[0].text);
+        changed.detail(format_args!("{}: {why}", self.name))
+    }
+
     /// The user has cancelled, and the cache stays.
     pub fn cancelled(&self) -> Failure {
         let cancelled = Failure::new(Kind::Cancelled).device(&self.devices[0].text);

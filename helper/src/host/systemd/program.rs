@@ -5,7 +5,9 @@
 use super::{LIMIT, PAUSE, Request, SystemdProxy, TRIES, ask, literal, unavailable, unit};
 use rustix::process::Signal;
 use std::path::Path;
+use std::time::Duration;
 use tandem_api::{Failure, Kind};
+use tokio::time::Instant;
 use zbus::{Connection, Variant};
 
 /// What systemd answers for a unit that it does not know.
@@ -73,6 +75,28 @@ pub(crate) async fn start(connection: &Connection, program: &Program<'_>) -> Res
         }
     }
     Err(Failure::new(Kind::StepFailed).detail(format_args!("{} exists", program.unit)))
+}
+
+/// Runs a program that ends soon, and forgets it. Returns how it ended; `Running` if that takes longer than the limit.
+///
+/// # Errors
+/// As [`start`] and [`state`].
+pub(crate) async fn run(
+    connection: &Connection,
+    program: &Program<'_>,
+    limit: Duration,
+) -> Result<State, Failure> {
+    forget(connection, program.unit).await;
+    start(connection, program).await?;
+    let begun = Instant::now();
+    let ended = loop {
+        match state(connection, program.unit).await? {
+            State::Running if begun.elapsed() < limit => tokio::time::sleep(PAUSE).await,
+            ended => break ended,
+        }
+    };
+    forget(connection, program.unit).await;
+    Ok(ended)
 }
 
 /// The state of the program of a unit.

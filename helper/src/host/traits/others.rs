@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use tandem_api::{Failure, Kind, OtherCache};
 
-/// What the machine has of other systems, and removals of that. A removal goes on, or stays as it is, when the service ends.
+/// The caches that the machine has of other systems, and their removals. A removal goes on, or stays as it is, when the service ends.
 #[async_trait]
 pub trait Others: Send + Sync + 'static {
     /// The caches that other systems have made.

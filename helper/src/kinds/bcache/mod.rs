@@ -86,8 +86,9 @@ fn device(sysfs: &Path, name: String) -> Option<Found> {
 /// The disk below a device. Its folder is in that of the disk. When it is gone, the disk is the one below the device that is
 /// no cache.
 fn disk(sysfs: &Path, block: &Path) -> Option<String> {
-    if let Ok(own) = fs::canonicalize(block.join("bcache")) {
-        return block_name(&own);
+    let own = block.join("bcache");
+    if own.exists() {
+        return backing(&own);
     }
     let is_cache = |name: &String| {
         sysfs
@@ -127,12 +128,19 @@ fn block_name(cache: &Path) -> Option<String> {
     Some(cache.parent()?.file_name()?.to_str()?.to_owned())
 }
 
+/// The kernel name of the disk whose folder `bcache` this link of a device leads to.
+fn backing(own: &Path) -> Option<String> {
+    block_name(&fs::canonicalize(own).ok()?)
+}
+
 /// The word in brackets.
+fn bracketed(all: &str) -> Option<&str> {
+    Some(all.split_once('[')?.1.split_once(']')?.0)
+}
+
+/// The mode in brackets.
 fn chosen(all: &str) -> OtherMode {
-    let word = all
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'));
-    match word.map(|(word, _)| word) {
+    match bracketed(all) {
         Some("writethrough") => OtherMode::Writethrough,
         Some("writeback") => OtherMode::Writeback,
         Some("writearound") => OtherMode::Writearound,

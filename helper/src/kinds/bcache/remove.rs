@@ -2,7 +2,7 @@
 //! Takes the SSD from a device of bcache, which stays in use. The kernel is told by its files in sysfs, and that a write to
 //! them succeeds says nothing: what the files show afterwards counts.
 
-use super::{bytes, caches, members};
+use super::{backing, bracketed, bytes, caches, members};
 use crate::host::device_mapper::{DeviceMapper, blocking};
 use crate::host::systemd::program::{self, Program, State};
 use crate::kinds::failed;
@@ -15,12 +15,10 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tandem_api::{Failure, Kind};
-use tokio::time::{Instant, sleep};
+use tandem_api::Failure;
 
 /// Longest wait for the kernel to take a value.
 const LIMIT: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(100);
 /// The files that say how a device writes back, with what makes the device write everything and keep nothing new.
 const CLEANING: [(&str, &str); 3] = [
     ("cache_mode", "writethrough"),
@@ -42,7 +40,7 @@ struct Before {
     disk: String,
 }
 
-/// What the files of a device say.
+/// The state of a device, as its files say it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     /// Whether the device is that of then, with its disk and no other set: a device that was stopped has no files.
@@ -63,7 +61,7 @@ enum Members {
     Others,
 }
 
-/// What has to be done now.
+/// The next thing to do.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     /// Have the device write everything back.
@@ -129,10 +127,7 @@ fn set_folder(set: &str) -> PathBuf {
 /// The word in brackets, or all of a line without brackets.
 fn value(file: &Path) -> Option<String> {
     let all = line(file)?;
-    let chosen = all
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'));
-    Some(chosen.map_or(all.clone(), |(word, _)| word.to_owned()))
+    Some(bracketed(&all).unwrap_or(&all).to_owned())
 }
 
 fn values(own: &Path) -> Option<Vec<String>> {
@@ -148,11 +143,8 @@ fn see(name: &str, before: &Before) -> Seen {
     let cleaning = CLEANING.map(|(_, value)| value.to_owned()).to_vec();
     let dirty = line(own.join("dirty_data")).and_then(|told| bytes(&told));
     let attached = fs::canonicalize(own.join("cache")).ok();
-    let of_disk = fs::canonicalize(&own)
-        .ok()
-        .and_then(|own| super::block_name(&own));
-    let same =
-        attached.as_ref().is_none_or(|now| *now == set) && of_disk.as_ref() == Some(&before.disk);
+    let same = attached.as_ref().is_none_or(|now| *now == set)
+        && backing(&own).as_ref() == Some(&before.disk);
     let is_clean = line(own.join("state")).is_some_and(|state| state == "clean");
     Seen {
         there: same && own.join("state").exists(),
@@ -166,30 +158,16 @@ fn see(name: &str, before: &Before) -> Seen {
     }
 }
 
-fn before(note: &Note) -> Result<Before, Failure> {
-    serde_json::from_value(note.before.clone()).map_err(failed)
-}
-
 /// Writes a word into a file of sysfs, by a program of its own: for this service sysfs is read-only.
 async fn write(machine: &DeviceMapper, name: &str, file: &Path, word: &str) -> Result<(), Failure> {
     let unit = format!("tandem-bcache-{name}.service");
-    program::forget(&machine.connection, &unit).await;
     let told = Program {
         unit: &unit,
         task: "Tandem tells bcache what to do",
         words: &["/bin/echo", word],
         output: file,
     };
-    program::start(&machine.connection, &told).await?;
-    let begun = Instant::now();
-    let ended = loop {
-        match program::state(&machine.connection, &unit).await? {
-            State::Running if begun.elapsed() < LIMIT => sleep(PAUSE).await,
-            ended => break ended,
-        }
-    };
-    program::forget(&machine.connection, &unit).await;
-    match ended {
+    match program::run(&machine.connection, &told, LIMIT).await? {
         State::Ended(Some(0)) => Ok(()),
         other => Err(failed(format_args!(
             "{}: {word}: {other:?}",
@@ -213,10 +191,7 @@ impl Remover for Remove {
         removal: &OtherRemoval,
         earlier: Option<&Note>,
     ) -> Result<serde_json::Value, Failure> {
-        let changed = |why: &str| {
-            let changed = Failure::new(Kind::DeviceChanged).device(&removal.devices[0].text);
-            changed.detail(format_args!("{}: {why}", removal.name))
-        };
+        let changed = |why: &str| removal.changed(why);
         // The name becomes a part of paths.
         let digits = removal.name.strip_prefix("bcache").unwrap_or_default();
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -224,23 +199,16 @@ impl Remover for Remove {
         }
         let own = block(&removal.name);
         let set = fs::canonicalize(own.join("cache")).map_err(|_| changed("no set"))?;
-        let all: Vec<_> = caches(&set)
-            .iter()
-            .filter_map(|c| super::block_name(c))
-            .collect();
-        if all.len() != 1 {
+        if caches(&set).len() != 1 {
             return Err(changed("not one SSD"));
         }
-        let disk = fs::canonicalize(&own)
-            .ok()
-            .and_then(|own| super::block_name(&own));
-        let disk = disk.ok_or_else(|| changed("no disk"))?;
+        let disk = backing(&own).ok_or_else(|| changed("no disk"))?;
         let set = set.file_name().and_then(|name| name.to_str());
         let set = set.ok_or_else(|| changed("the set has no name"))?;
         let values = values(&own).ok_or_else(|| changed("other files"))?;
         // A removal that was not ended has left its own values.
         let cleaning = CLEANING.map(|(_, value)| value.to_owned());
-        let of_then = earlier.and_then(|note| before(note).ok());
+        let of_then = earlier.and_then(|note| note.before::<Before>().ok());
         let of_then =
             of_then.filter(|then| values == cleaning && then.set == set && then.disk == disk);
         let before = Before {
@@ -252,7 +220,7 @@ impl Remover for Remove {
     }
 
     async fn go_on(&self, machine: &DeviceMapper, note: &Note) -> Result<OtherProgress, Failure> {
-        let (before, name) = (before(note)?, note.removal.name.as_str());
+        let (before, name) = (note.before::<Before>()?, note.removal.name.as_str());
         let seen = {
             let (name, before) = (name.to_owned(), before.clone());
             blocking(move || see(&name, &before)).await?
@@ -286,7 +254,7 @@ impl Remover for Remove {
 mod tests {
     use super::*;
     use crate::kinds::tests::removal;
-    use tandem_api::{DataState, OtherKind};
+    use tandem_api::{DataState, Kind, OtherKind};
 
     fn note(stopped: bool) -> Note {
         Note {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What LVM prints while it removes a cache. The lines are those of lvm2 2.03.16 and 2.03.31.
+//! The lines that LVM prints while it removes a cache. The lines are those of lvm2 2.03.16 and 2.03.31.
 
 /// The blocks that the disk lacks, by the last line that tells them.
 pub fn blocks_left(output: &str) -> Option<u64> {

@@ -13,8 +13,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tandem_api::{Failure, Kind, OtherKind};
-use tokio::time::{Instant, sleep};
+use tandem_api::{Failure, OtherKind};
 use zbus::Connection;
 
 /// Where LVM is, on one system or the other.
@@ -23,7 +22,6 @@ const PROGRAMS: [&str; 3] = ["/usr/sbin/lvm", "/sbin/lvm", "/usr/bin/lvm"];
 const TAIL: u64 = 4096;
 /// Longest wait for `lvs`, which waits for each program that changes the group.
 const LIMIT: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// LVM as the remover of its caches.
 pub(in crate::kinds) struct Remove;
@@ -78,12 +76,10 @@ fn tail(path: &Path) -> String {
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
-/// What `lvs` says of the volume of a removal: whether it has a cache.
+/// Whether the volume of a removal has a cache, by `lvs`; nothing if `lvs` does not say.
 async fn look(connection: &Connection, removal: &OtherRemoval) -> Result<Option<bool>, Failure> {
     let names = Names::of(removal);
-    let unit = names.look_unit.as_str();
     fs::create_dir_all(FOLDER).map_err(failed)?;
-    program::forget(connection, unit).await;
     notes::remove(&names.told);
     let words = [
         program()?,
@@ -94,17 +90,12 @@ async fn look(connection: &Connection, removal: &OtherRemoval) -> Result<Option<
         &removal.name,
     ];
     let asked = Program {
-        unit,
+        unit: &names.look_unit,
         task: "Tandem asks LVM for a volume",
         words: &words,
         output: &names.told,
     };
-    program::start(connection, &asked).await?;
-    let begun = Instant::now();
-    while program::state(connection, unit).await? == State::Running && begun.elapsed() < LIMIT {
-        sleep(PAUSE).await;
-    }
-    program::forget(connection, unit).await;
+    program::run(connection, &asked, LIMIT).await?;
     let told = tail(&names.told);
     notes::remove(&names.told);
     Ok(has_cache(&told, removal.volume_uuid()))
@@ -124,8 +115,7 @@ impl Remover for Remove {
         }
         // The name has to be that of the volume that the kernel shows.
         if look(&machine.connection, removal).await? != Some(true) {
-            let changed = Failure::new(Kind::DeviceChanged).device(&removal.devices[0].text);
-            return Err(changed.detail("LVM knows no such volume with a cache"));
+            return Err(removal.changed("LVM knows no such volume with a cache"));
         }
         Ok(serde_json::Value::Null)
     }
@@ -212,7 +202,7 @@ fn outcome(note: &Note, end: &End) -> Result<(), Failure> {
 mod tests {
     use super::*;
     use crate::kinds::tests::removal;
-    use tandem_api::DataState;
+    use tandem_api::{DataState, Kind};
 
     fn ended(
         kind: OtherKind,

@@ -2,8 +2,8 @@
 //! The mappings that other programs have made.
 
 use super::repeat::twice;
-use super::{Control, DmResult, failed, other};
-use crate::machine::dm::table::{LINEAR, Linear};
+use super::{Control, DmResult, failed, lines_of, other};
+use crate::machine::dm::table::Linear;
 use devicemapper::{DevId, DmFlags, DmName, DmOptions};
 
 /// A mapping with one line, as the kernel shows it.
@@ -150,9 +150,8 @@ impl Control {
             device: device.to_owned(),
             sectors: mapping.sectors,
         };
-        let line = (0, disk.sectors, LINEAR.to_owned(), disk.to_string());
         self.dm
-            .table_load(&id, &[line], DmOptions::default())
+            .table_load(&id, &lines_of(&[disk], 0), DmOptions::default())
             .map_err(failed("load the table"))?;
         let suspend = DmOptions::default().set_flags(DmFlags::DM_SUSPEND);
         let suspended = self.dm.device_suspend(&id, suspend);
