@@ -235,8 +235,6 @@ u32 td_begin(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	}
 	td_link_add_tail(&b->reqs, &r->link);
 	td_marks_enter(e, r, woken);
-	if (!td_active(e))
-		return td_start(e, r, woken);
 	if (r->stream)
 		td_marks_ahead(e, r, r->sector + TD_AHEAD_SECTORS);
 	else if (r->reach)

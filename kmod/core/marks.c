@@ -161,7 +161,7 @@ void td_marks_ahead(struct td_engine *e, const struct td_req *r, u64 last)
 		end = (u32)behind;
 	if (end > l->nr_marks)
 		end = l->nr_marks;
-	if (l->ahead_end || first >= end)
+	if (l->ahead_end || first >= end || !td_active(e))
 		return;
 	/* While half of them are set a write of the block is not worth it. */
 	middle = first + (end - first) / 2;

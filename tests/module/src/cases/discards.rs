@@ -71,10 +71,8 @@ fn whole() -> Result<()> {
     rig.equals(&model)
 }
 
-/// A discard that the disk fails takes nothing along; one that it carries out drops what is dirty unwritten.
-fn dirty() -> Result<()> {
-    let mut config = writeback::config();
-    config.origin_under = Some(Under::Linear);
+/// A cache with 60 blocks that the disk lacks, some of them in each run of the range and around the range.
+fn soiled(config: Config) -> Result<(Rig, Vec<u8>, File)> {
     let (rig, mut model) = Rig::new(config.keeping())?;
     let file = io::direct(&rig.path()?)?;
     for start in (0..15 * MIB).step_by(MIB / 4) {
@@ -82,6 +80,14 @@ fn dirty() -> Result<()> {
         io::write(&file, start as u64, &model[start..start + 4096])?;
     }
     file.sync_all()?;
+    Ok((rig, model, file))
+}
+
+/// A discard that the disk fails takes nothing along; one that it carries out drops what is dirty unwritten.
+fn dirty() -> Result<()> {
+    let mut config = writeback::config();
+    config.origin_under = Some(Under::Linear);
+    let (rig, mut model, file) = soiled(config)?;
     let below = rig.test_origin()?;
     let before = rig.status()?;
     ensure!(before.dirty == 60 * 8, "{before:?}");
@@ -118,13 +124,7 @@ fn dirty() -> Result<()> {
 fn beside_reads() -> Result<()> {
     let mut config = writeback::config();
     config.origin_under = Some(Under::Delay(50, 0));
-    let (rig, mut model) = Rig::new(config.keeping())?;
-    let file = io::direct(&rig.path()?)?;
-    for start in (0..15 * MIB).step_by(MIB / 4) {
-        model[start..start + 4096].fill(5);
-        io::write(&file, start as u64, &model[start..start + 4096])?;
-    }
-    file.sync_all()?;
+    let (rig, mut model, file) = soiled(config)?;
     let path = rig.path()?;
     let over = AtomicBool::new(false);
     let disk = rig.origin.stat()?;
