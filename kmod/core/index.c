@@ -141,7 +141,7 @@ static bool take_slot(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 	u64 was, needed;
 
 	if (td_retired(e, slot)) {
-		/* Else the policy would choose it again and again. */
+		/* Without this the policy would choose it again and again. */
 		td_index_forget(e, slot, TD_QUARTERS);
 		return false;
 	}

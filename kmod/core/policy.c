@@ -11,7 +11,7 @@
  * again. The set remembers the frames that were evicted last
  * as ghosts. If the frame of a ghost is read again, it is a regular at once.
  *
- * So data that is read once passes through two ways and displaces nothing else,
+ * Data that is read once passes through two ways and displaces nothing else,
  * however much it is. A large file that does not fit there becomes ghosts when it is
  * read first, regulars when it is read again, and hits the third time. A set that has
  * room takes every frame.

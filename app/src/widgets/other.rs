@@ -23,7 +23,7 @@ pub const CANCEL_OTHER: &str = "win.cancel-other";
 pub struct OtherShown {
     /// The cache.
     pub cache: OtherCache,
-    /// Its job, while the job runs.
+    /// The row's job, while the job runs.
     pub job: Option<JobFacts>,
 }
 

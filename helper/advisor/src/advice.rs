@@ -27,7 +27,7 @@ const MOST_LOST: f64 = 0.1;
 pub enum Advice {
     /// More time is needed to say.
     Wait {
-        /// So long.
+        /// The time that is still needed.
         left_us: u64,
     },
     /// A cache of this size; more gains little.

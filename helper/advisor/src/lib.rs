@@ -33,7 +33,7 @@ const LONGEST_GAP_US: u64 = 86_400_000_000;
 pub enum Kind {
     Read,
     Write,
-    /// And zero-outs.
+    /// Discards and zero-outs.
     Discard,
 }
 
@@ -116,7 +116,7 @@ impl Advisor {
         self.last_us = self.last_us.max(Some(time_us));
     }
 
-    /// So many requests were lost before the advisor could get them.
+    /// The requests that were lost before the advisor could get them.
     pub fn lose(&mut self, requests: u64) {
         self.seen.lost = self.seen.lost.saturating_add(requests);
     }

@@ -77,7 +77,7 @@ pub enum Lifetime {
     TooNew,
     /// The SSD has used the whole life that its maker planned. It may work on.
     Over,
-    /// So many more hours of being on.
+    /// Hours of being on that are left.
     Hours(u64),
 }
 

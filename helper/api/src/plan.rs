@@ -22,7 +22,7 @@ pub struct PlanSpec {
     pub at_next_start: bool,
     /// 0: the cache takes all of the device [`Self::ssd`].
     ///
-    /// Otherwise [`Self::ssd`] is a whole SSD, and the service makes a partition of so many bytes, rounded down to
+    /// If not, [`Self::ssd`] is a whole SSD, and the service makes a partition of so many bytes, rounded down to
     /// whole MiB, in the free space of the SSD: see [`crate::ManagerProxy::ssd_layout`]. Other partitions are not
     /// touched and may be in use. An SSD without a partition table gets a table; the old content of such an SSD is
     /// erased first, which needs [`Self::erase_ssd`]. The removal of the cache deletes the partition.

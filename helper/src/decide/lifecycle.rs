@@ -124,13 +124,13 @@ pub enum Attempt {
 /// All that the machine shows of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Situation {
-    /// Its disk.
+    /// The cache's disk.
     pub disk: Disk,
-    /// Its SSD.
+    /// The cache's SSD.
     pub ssd: Ssd,
-    /// Its mapping.
+    /// The cache's mapping.
     pub link: Link,
-    /// Its job.
+    /// The cache's job.
     pub job: Job,
     /// Whether another device was used that may be its disk.
     pub doubt: Doubt,

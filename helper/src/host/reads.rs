@@ -26,7 +26,7 @@ pub struct Pass {
     pub count: u64,
     /// No read begins later.
     pub time: Duration,
-    /// Kept until the last read has ended, also if no task waits for the reads any more.
+    /// Memory that is kept until the last read has ended, also if no task waits for the reads any more.
     pub slot: Arc<Slot>,
 }
 

@@ -103,7 +103,7 @@ impl Watched {
 struct Instance(PathBuf);
 
 impl Instance {
-    /// Made anew: one of a service that was killed would have old requests.
+    /// The trace is made anew: one of a service that was killed would have old requests.
     fn new(path: PathBuf) -> io::Result<Self> {
         if let Err(e) = std::fs::remove_dir(&path)
             && e.kind() != io::ErrorKind::NotFound

@@ -42,7 +42,7 @@ struct Before {
     uuid: String,
     /// Number of the mapping.
     number: String,
-    /// Its length.
+    /// Length of the mapping.
     sectors: u64,
     /// The words of its line.
     line: String,

@@ -14,7 +14,7 @@ pub struct LiveMapping {
     pub origin: String,
     /// Number of its SSD; empty if it only passes through.
     pub ssd: String,
-    /// Its length.
+    /// Length of the mapping.
     pub sectors: u64,
 }
 

@@ -30,7 +30,7 @@ pub const FORMATS: [Format; 5] = [
         at: 0,
         values: &[0x5742_7374],
     },
-    // Its state: dirty, clean, clean and quick to load, unstable.
+    // State of the set: dirty, clean, clean and quick to load, unstable.
     Format {
         word: "Flashcache",
         at: 16,

@@ -130,7 +130,7 @@ impl CacheRecord {
             // Everything goes to the disk alone, so the copies on the SSD become old. This is recorded in case the
             // machine forgets it.
             self.pair.copies_stale = true;
-            // And no acknowledged write is on the SSD only, whatever the SSD says when it is back.
+            // No acknowledged write is on the SSD only, whatever the SSD says when it is back.
             if status.reason == "ssd-error" {
                 self.pair.lost_generation = status.sample.event("generation");
             }

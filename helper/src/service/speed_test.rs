@@ -40,7 +40,7 @@ const PART_OF_CACHE: u64 = 16;
 pub struct Target {
     /// The disk.
     pub disk: Device,
-    /// Its cache.
+    /// The cache under test.
     pub cache: Option<CacheTarget>,
 }
 

@@ -286,7 +286,7 @@ fn healthy_quarter(core: &Core, dirty: &[u64], bad: u64) -> Result<(), Fault> {
     world.unreadable = 65536;
     world.complete(at)?;
     world.unreadable = 0;
-    // That the write does not fail is checked when it is answered.
+    // The answer of the write is checked for a failure.
     world.finish()?;
     world.settle()
 }

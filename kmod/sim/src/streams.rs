@@ -38,7 +38,7 @@ impl WriteStream {
         }
     }
 
-    /// So many frames in a row are a stream in this run; `u32::MAX`: there are no streams.
+    /// Frames in a row that are a stream in this run; `u32::MAX`: there are no streams.
     pub fn threshold(&self) -> u32 {
         self.threshold
     }

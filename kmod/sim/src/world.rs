@@ -166,7 +166,7 @@ pub struct Machine {
     pub disk_block: u64,
     /// The mode at the start.
     pub mode: Mode,
-    /// So many frames that are written in a row are a stream, in write-back four times as many; `u32::MAX`: nothing is.
+    /// Frames written in a row that are a stream, in write-back four times as many; `u32::MAX`: nothing is.
     pub stream: u32,
     /// The bug that this world has, if any.
     pub flaw: Option<Flaw>,
@@ -385,7 +385,7 @@ impl World {
         self.engine.set_promotion(on);
     }
 
-    /// So many frames that are written in a row are a stream; in write-back four times as many.
+    /// Frames written in a row that are a stream; in write-back four times as many.
     pub fn set_stream(&mut self, frames: u32) {
         self.stream = frames;
         self.engine.set_stream(frames);

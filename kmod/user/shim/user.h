@@ -75,7 +75,7 @@ struct tdu_api {
 	void (*set_mode)(struct tdu_engine *engine, u32 mode);
 	void (*set_limit)(struct tdu_engine *engine, u64 quarters);
 	void (*set_promotion)(struct tdu_engine *engine, bool on);
-	/* So many frames written in a row are a stream; in write-back four times as many. */
+	/* Frames written in a row that are a stream; in write-back four times as many. */
 	void (*set_stream)(struct tdu_engine *engine, u32 frames);
 	void (*facts)(struct tdu_engine *engine, struct tdu_facts *facts);
 	/* A hash of core's memory but counters and policy: equal states have equal hashes. */

@@ -103,7 +103,7 @@ impl Engine {
         unsafe { (self.core.api.set_promotion)(self.raw, on) }
     }
 
-    /// So many frames that are written in a row are a stream; in write-back four times as many.
+    /// Frames written in a row that are a stream; in write-back four times as many.
     pub fn set_stream(&mut self, frames: u32) {
         unsafe { (self.core.api.set_stream)(self.raw, frames) }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The results of each layer's tests, in a file for each layer: `target/test/LAYER.json`.
 //!
-//! They are of the last run, and are read by `cargo xtask promises`.
+//! The results are of the last run, and are read by `cargo xtask promises`.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The functional suite of the kernel module: the first process of a guest that is there for nothing else.
 //!
-//! It gets what it needs from variables on the kernel's command line:
+//! The suite gets what it needs from variables on the kernel's command line:
 //! `SUITE_MODULES` modules to load, in order, separated by commas, arguments behind colons;
 //! `SUITE_ONLY` runs the cases whose names, with `_` for spaces, contain the text, or one of several texts with `|` between them; `SUITE_INJECT` injects a bug instead of running cases;
 //! `SUITE_PART` is `K/N`: of these, every N-th from the K-th on, counted from 0; `SUITE_WHOLE` is there if cases are to try all

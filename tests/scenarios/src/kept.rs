@@ -33,7 +33,7 @@ pub(crate) const SLOW: u64 = 128 << 10;
 /// Least number of sectors that are on the SSD only when the machine goes off. The last file has 49152.
 pub(crate) const LEFT: u64 = 2048;
 
-/// So many saved files stay on the disk, which has no room for those of all cases.
+/// The number of saved files that stay on the disk, which has no room for those of all cases.
 const KEPT: usize = 4;
 /// Script that makes the line of fstab as an installer writes it.
 const ENTERED: &str = "sed -i 's/noauto,nofail,//' /etc/fstab; systemctl daemon-reload";

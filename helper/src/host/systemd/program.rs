@@ -30,9 +30,9 @@ pub(crate) struct Program<'a> {
 /// The state of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It runs, or begins to.
+    /// The program runs, or begins to.
     Running,
-    /// It has ended with this exit status; none if a signal has ended it.
+    /// The program has ended with this exit status; none if a signal has ended it.
     Ended(Option<i32>),
     /// systemd does not know of it.
     Unknown,

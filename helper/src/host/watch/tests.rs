@@ -213,7 +213,7 @@ async fn a_session_feeds_the_advisor_and_saves_it() {
     assert_eq!(times.collect::<Vec<_>>(), [10, 70]);
 }
 
-/// They may be those of another disk, which got the number of the watched one.
+/// The requests may be those of another disk, which got the number of the watched one.
 #[tokio::test(start_paused = true)]
 async fn the_last_requests_of_a_disk_that_is_gone_do_not_count() {
     let (advisor, _) = session_of_two_hours(End::Dropped).await;

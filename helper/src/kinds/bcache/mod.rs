@@ -57,7 +57,7 @@ fn device(sysfs: &Path, name: String) -> Option<Found> {
     let dirty = || line(own.join("dirty_data")).and_then(|told| bytes(&told));
     let (state, unwritten_bytes) = match state.as_deref() {
         Some("clean") => (OtherState::Working, Some(0)),
-        // It was detached, which writes everything, or its set is not there, and then it was clean.
+        // The disk was detached, which writes everything, or its set is not there, and then it was clean.
         Some("no cache") => (OtherState::WithoutSsd, Some(0)),
         // For some time after the last byte it is dirty all the same, and refuses to work without its SSD.
         Some("dirty") => (OtherState::Working, dirty().filter(|bytes| *bytes > 0)),
@@ -248,7 +248,7 @@ mod tests {
         }
         fs::remove_file(own.join("cache")).unwrap();
         assert_eq!((cache().ssds.len(), cache().told.cache_bytes), (0, 0));
-        // It was stopped while it is mounted: nothing is known any more, and nothing was written back.
+        // The cache was stopped under its mounted file system: nothing is known any more, nothing was written back.
         fs::remove_file(root.path().join("block/bcache0/bcache")).unwrap();
         assert_eq!(
             (cache().told.state, cache().told.unwritten_bytes),

@@ -18,7 +18,7 @@ use zbus::Connection;
 
 /// Where LVM is, on one system or the other.
 const PROGRAMS: [&str; 3] = ["/usr/sbin/lvm", "/sbin/lvm", "/usr/bin/lvm"];
-/// So much of the end of what LVM prints is read, in bytes.
+/// Bytes at the end of what LVM prints that are read.
 const TAIL: u64 = 4096;
 /// Longest wait for `lvs`, which waits for each program that changes the group.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ pub(in crate::kinds) struct Remove;
 
 /// How LVM ended.
 struct End {
-    /// Its exit status; none if it was killed, or if nobody knows.
+    /// LVM's exit status; none if it was killed, or if nobody knows.
     status: Option<i32>,
     /// Whether LVM says afterwards that the volume has a cache; none if it does not say.
     cached: Option<bool>,

@@ -173,7 +173,7 @@ fn a_disk_with_one_new_name_is_the_disk_and_with_two_new_ones_may_be() {
     let mut copy = disk("sdb1", &USB);
     copy.ident.content_uuid.clone_from(&now.ident.content_uuid);
     assert!(!finds(&[now.clone(), copy], &new_wwn));
-    // It is another partition, or has another size.
+    // The number is another partition's, or the partition has another size.
     for place in [(1 << 20, 0), (0, 512)] {
         let moved = |r: &mut Ident| {
             new_wwn(r);

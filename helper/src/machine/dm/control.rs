@@ -41,7 +41,7 @@ fn length(table: &[(u64, u64, String, String)]) -> u64 {
 struct Entry {
     /// 32 hex digits.
     uuid: String,
-    /// Its table: the table in force, if there is one.
+    /// The mapping's table: the table in force, if there is one.
     table: Table,
     sectors: u64,
     active: bool,

@@ -14,7 +14,7 @@ pub enum Mapping {
     /// Its table uses the disk with this number and waits to be put in force. Another process is about to do that, or
     /// has died before. No table may be loaded beside that process.
     Starting(String),
-    /// It uses its SSD and serves requests.
+    /// The mapping uses its SSD and serves requests.
     Works {
         /// Number of the disk.
         origin: String,
@@ -32,7 +32,7 @@ pub enum Mapping {
     /// The disk of its table in force is gone. A second table, which waits, keeps the devices with these numbers from
     /// every program.
     LeadsNowhere(Vec<String>),
-    /// It passes everything to the disk with this number.
+    /// The mapping passes everything to the disk with this number.
     PassesThrough(String),
 }
 

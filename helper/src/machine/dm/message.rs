@@ -12,11 +12,11 @@ pub enum Message {
     Mode(Mode),
     /// Write to the disk what is only on the SSD.
     Flush(Flush),
-    /// So much data may be on the SSD only.
+    /// The most data that may be on the SSD only.
     DirtyLimit(DirtyLimit),
     /// Whether data that the cache does not hold may get a place in it.
     Promotion(bool),
-    /// That the next start must be cold is on record: writes past the lost SSD need not wait for that.
+    /// The record says that the next start must be cold: writes past the lost SSD need not wait for that.
     LossRecorded,
 }
 

@@ -245,7 +245,7 @@ mod tests {
             grub("GRUB_DISABLE_UUID", "true"),
         ];
         assert_eq!(found(BY_NAME, settings, "", ""), expected);
-        // They count at the next start, whatever this one has used. The others are about the running system's disk.
+        // The settings count at the next start, whatever this one has used. The others are about the system's disk.
         assert_eq!(found(BY_UUID, settings, "", ""), expected);
         let files = Files {
             command_line: BY_UUID.to_owned(),

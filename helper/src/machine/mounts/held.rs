@@ -64,7 +64,7 @@ fn end_start_in(
     reload: impl Fn() -> io::Result<()>,
 ) -> io::Result<()> {
     let lock = lock(units);
-    // Also after a start that was killed before it began here.
+    // Disks are held also after a start that was killed before it began here.
     let ended = unless_missing(fs::remove_file(units.join(STARTING)))
         .and_then(|()| fs::write(units.join(FIRST_OVER), ""));
     let unread = lock.is_none() || units.join(UNREAD).exists();

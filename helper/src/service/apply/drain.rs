@@ -51,7 +51,7 @@ impl DrainRate {
         }
     }
 
-    /// So many bytes are left. The estimate is made of the rate.
+    /// Bytes that are left. The estimate is made of the rate.
     pub(super) fn measure(&mut self, now: Instant, left: u64) -> Drained {
         self.total = self.total.max(left);
         if self.looks.len() == RATE_QUERIES {

@@ -230,7 +230,7 @@ fn a_removed_cache_leaves_no_history() {
 #[test]
 fn what_the_cache_writes_to_its_ssd_is_counted_from_its_beginning_over_resets() {
     let mut history = History::default();
-    // Stored after reads: 512; written: 1024. What came before the history does not count.
+    // Sectors stored after reads: 512; written: 1024. What came before the history does not count.
     add(&mut history, 0, &sample(100, 0, 512, 1024));
     assert_eq!(
         history.read(Span::Day).ssd_written,

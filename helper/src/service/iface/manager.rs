@@ -127,7 +127,7 @@ impl ManagerObject {
 
     #[zbus(property)]
     fn other_caches(&self) -> Vec<OtherCache> {
-        // Their figures are followed for as long as somebody asks.
+        // The figures of these caches are followed for as long as somebody asks.
         self.0.note_activity();
         self.0.other_caches()
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Disks that lack data and that the start of the machine has not found yet.
 //!
-//! Such a disk may appear after the start has gone on without it, and another program would mount it at once. So each
+//! Such a late disk may appear after the start has gone on, and another program would mount the disk at once. So each
 //! such cache has a mark. The mark exists from before the first look at the machine until the cache lacks nothing, or
 //! until the record says that the disk is used alone. While a job of the service works on the cache there is none: the
 //! job itself takes the disk from its mapping. udev runs `tandem-assemble late` for every device that

@@ -7,7 +7,7 @@ use crate::queue::{Io, Kind, Side};
 use crate::workload::Verb;
 use crate::world::{Fault, World, ensure};
 
-/// So many frames in a row are a stream here, and in write-back.
+/// Frames in a row that are a stream here, and in write-back.
 const STREAM: u32 = 2;
 const STREAM_BACK: u64 = 8;
 const FRAME: u64 = 32;
@@ -73,7 +73,7 @@ pub(super) fn goes_past(core: &Core) -> Result<(), Fault> {
                 "{mode:?}: frame {frame} is stored, or its old copy is kept"
             );
         }
-        // That it shows the new data is checked when it is answered.
+        // The answer of the read is checked for the new data.
         read(&mut world, 9 * FRAME, FRAME)?;
         world.settle()?;
         world.drain(Mode::WriteThrough)?;
@@ -119,7 +119,7 @@ fn complete_others(world: &mut World) -> Result<(), Fault> {
 pub(super) fn waits_for_dirty_data(core: &Core) -> Result<(), Fault> {
     let mut world = large_world(core, Mode::WriteBack)?;
     world.set_stream(STREAM);
-    // So long that the flush of a drain, which clears the mark, leaves a stream.
+    // Time enough that the flush of a drain, which clears the mark, leaves a stream.
     let next = 3 * STREAM_BACK;
     for frame in 0..next {
         write(&mut world, frame * FRAME, FRAME)?;

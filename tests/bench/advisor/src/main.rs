@@ -21,7 +21,7 @@ struct Args {
     /// Play only the workloads whose names contain this.
     #[arg(long)]
     only: Option<String>,
-    /// Also writes the tables to this file.
+    /// Writes the tables to this file.
     #[arg(long)]
     out: Option<PathBuf>,
 }

@@ -28,11 +28,11 @@ pub trait Policy {
 pub struct Tally {
     /// Accesses.
     pub accesses: u64,
-    /// Those that found their block.
+    /// Requests that found their block.
     pub hits: u64,
     /// Accesses that are reads.
     pub reads: u64,
-    /// Those of the reads that found their block.
+    /// Reads that found their block.
     pub read_hits: u64,
 }
 

@@ -40,7 +40,7 @@ pub const MODES: [&str; 3] = ["writethrough", "writearound", "writeback"];
 /// Which requests fail on a failing disk.
 const KINDS: [&str; 3] = ["all", "reads", "writes"];
 
-/// So often it does.
+/// How often each case is repeated.
 fn rounds() -> u32 {
     if crate::whole() { 12 } else { 3 }
 }

@@ -179,7 +179,7 @@ fn file_system(kind: &str) -> Result<()> {
         let mut rig = Rig::disks(Config {
             mode,
             origin: Shape::new(192),
-            // So small that it is replaced, and more than the journal.
+            // A size so small that the content is replaced, and more than the journal.
             ssd: Shape::new(16),
             ..Config::default()
         })?;

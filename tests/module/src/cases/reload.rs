@@ -90,7 +90,7 @@ fn one_index() -> Result<()> {
     io::write(&file, 0, &model[..MIB])?;
     ensure!(rig.status()?.state == "bypass", "{:?}", rig.status()?);
     drop(file);
-    // So slow that it is seen what memory there is while the new index is read.
+    // A disk so slow that it is seen what memory there is while the new index is read.
     let below = rig.ssd_target()?;
     below.swap(Under::Delay(300, 0).line(&rig.ssd))?;
     let device = rig.mapped()?;

@@ -28,7 +28,7 @@ pub const CASES: &[Entry] = &[
     ),
 ];
 
-/// So much is a stream, and in write-back.
+/// Bytes in a row that are a stream, and in write-back.
 const STREAM: usize = 8 * MIB;
 const STREAM_BACK: usize = 32 * MIB;
 /// How much longer the file is.

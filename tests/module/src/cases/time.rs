@@ -119,7 +119,7 @@ fn steady() -> Result<()> {
     io::write(&file, 0, &[1; 4096])?;
     let before = rig.status()?.get("sweeps")?;
     for number in 0..400_u64 {
-        // So that nothing is written back, which would be recorded, too.
+        // A limit with which nothing is written back, which would be recorded, too.
         io::write(&file, number % 20 * 4096, &[1; 4096])?;
         io::write(&file, (100 + number) * 16384, &[1; 4096])?;
         sleep(ms(50));
@@ -215,7 +215,7 @@ fn beside_writer() -> Result<()> {
 /// A disk that takes one request in 16 ms: 1 MiB of single frames in a second, and more where they are neighbours.
 fn limit() -> Result<()> {
     let mut config = config(16);
-    // So large that what is dirty is seldom a neighbour.
+    // A disk so large that what is dirty is seldom a neighbour.
     config.origin.mib = 768;
     config.origin.single = true;
     config.ssd = Shape::new(96);

@@ -325,7 +325,7 @@ fn discards() -> Result<()> {
     rig.equals(&model)
 }
 
-/// Also if the disk splits the discard, and if the disk fails it.
+/// The same if the disk splits the discard, and if the disk fails it.
 fn discarded_dirt() -> Result<()> {
     const HALF: usize = MIB / 2;
     let mut config = config();

@@ -18,7 +18,7 @@ async fn grubs_disk_is_refused_and_a_cache_that_it_has_is_told() {
         cache.grub_would_fail().await.is_ok_and(|told| told)
     })
     .await;
-    // It can be removed, and is not made again.
+    // The cache can be removed, and is not made again.
     bench.machine.remove(&cache).await.unwrap();
     let refused = bench.machine.create(&bench.spec).await.unwrap_err();
     assert_eq!(refused.kind, Kind::OriginGrub);

@@ -116,7 +116,7 @@ async fn a_removal_that_is_cancelled_keeps_the_cache_and_can_be_repeated() {
         show(machine, &lvm).await;
         let job = begin(machine, &lvm).await.unwrap();
         until("progress", async || job.progress().await.unwrap() > 0.0).await;
-        // Meanwhile there is no second removal.
+        // A second removal is refused meanwhile.
         let again = begin(machine, &lvm).await.unwrap_err();
         assert_eq!(again.kind, Kind::Busy);
         job.cancel().await.unwrap();

@@ -194,7 +194,7 @@ async fn a_watch_goes_on_after_the_service_was_killed() {
     assert!(after.reads > before.reads, "{after:?}");
     assert!(after.watched_seconds >= before.watched_seconds + 3600);
     assert_eq!(after.verdict, Verdict::Helps);
-    // It goes on to count.
+    // The watch goes on to count.
     let levers = bench.machine.simulation().await;
     when(&bench, "a request after the restart", |w| {
         w.reads > after.reads

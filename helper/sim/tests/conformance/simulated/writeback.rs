@@ -20,7 +20,7 @@ async fn a_drain_that_is_cancelled_leaves_the_cache_as_it_was() {
         let job = bench.machine.job(path.clone()).await;
         until("the drain", async || job.pausable().await.unwrap()).await;
         assert!(job.cancellable().await.unwrap());
-        // Meanwhile the service refuses another change of the cache.
+        // The service refuses another change of the cache.
         let busy = Failure::from(cache.set_mode(Mode::Writearound).await.unwrap_err());
         assert_eq!(busy.kind, Kind::Busy);
         job.cancel().await.unwrap();

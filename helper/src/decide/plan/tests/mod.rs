@@ -188,7 +188,7 @@ fn a_plan_names_every_step_and_nothing_else() {
     assert!(!plan.erases());
     let warnings: Vec<_> = plan.reply.warnings.iter().map(|w| w.kind).collect();
     assert_eq!(warnings, [WarningKind::Unavailable]);
-    // It is mounted again through the mapping, not past it.
+    // The file system is mounted again through the mapping, not past it.
     assert!(
         matches!(plan.actions.last(), Some(Action::Mount(MountDevice::Mapping(pair), _)) if pair.uuid == UUID)
     );

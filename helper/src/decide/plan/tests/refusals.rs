@@ -438,7 +438,7 @@ fn write_back_is_refused_where_the_disk_may_be_read_without_the_ssd() {
         (ModeRefusal::MountedAtStart, |s| {
             s.at("sda1").entries = vec![entry("/srv", "UUID=a")]
         }),
-        // Also where the start assembles the cache before it unlocks the disk.
+        // The same where the start assembles the cache before it unlocks the disk.
         (ModeRefusal::UnlockedAtStart, |s| {
             s.at("sda1").found_at_start = true;
             s.at("sdb").found_at_start = true;

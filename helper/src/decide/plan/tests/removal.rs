@@ -130,7 +130,7 @@ fn what_is_on_the_ssd_only_is_written_first_or_given_up_by_name() {
     );
     let kinds: Vec<_> = given_up.reply.warnings.iter().map(|w| w.kind).collect();
     assert!(kinds.contains(&WarningKind::LosesUnwritten));
-    // It is another plan, although the SSD is gone and the steps are those of a clean one.
+    // This is another plan, although the SSD is gone and the steps are those of a clean one.
     let gone = |discard| RemoveInput {
         ssd_present: false,
         ..input(dirty(Some("ssd-missing")), discard)
@@ -191,7 +191,7 @@ fn what_is_given_up_is_not_taken_from_under_a_mounted_file_system_unless_it_is_i
             .map(|w| w.kind)
             .collect::<Vec<_>>()
     };
-    // It is not mounted again either: it has to be checked.
+    // The file system is not mounted again either: the file system has to be checked.
     let idle = remove(input(Vec::new(), false)).unwrap();
     assert_eq!(
         kinds(&idle),

@@ -134,7 +134,7 @@ fn the_new_partition_leaves_the_rest_where_caches_can_use_it() {
     assert_eq!(place(&parts, 20 * GIB), Ok((50 * GIB, 20 * GIB)));
     let parts = [own, (MIB, 50 * GIB, true), (100 * GIB, 120 * GIB, true)];
     assert_eq!(place(&parts, 20 * GIB), Ok((50 * GIB, 20 * GIB)));
-    // It moves only if it does not fit: 50 GiB here, 80 GiB behind the other cache.
+    // The part moves only if it does not fit: 50 GiB here, 80 GiB behind the other cache.
     assert_eq!(place(&parts, 60 * GIB), Ok((END - 60 * GIB, 60 * GIB)));
     let refused = place(&parts, 100 * GIB).unwrap_err();
     assert_eq!(

@@ -9,9 +9,9 @@ use devicemapper::{DevId, DmFlags, DmName, DmOptions};
 /// A mapping with one line, as the kernel shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Foreign {
-    /// Its name.
+    /// Name of the mapping.
     pub name: String,
-    /// Its UUID; may be empty.
+    /// UUID of the mapping; may be empty.
     pub uuid: String,
     /// `major:minor`.
     pub number: String,

@@ -41,7 +41,7 @@ impl Control {
     pub fn hold(&self, pair: &Pair, disks: &[Linear], needed: usize) -> DmResult<()> {
         let held = match self.mapping(pair)? {
             Mapping::Works { .. } => return Ok(()),
-            // Its disk is back as another device.
+            // The mapping's disk is back as another device.
             Mapping::LeadsNowhere(held) => {
                 return hold_each(disks, needed, &held, |disks| {
                     self.load(&pair.uuid, &beside(disks))

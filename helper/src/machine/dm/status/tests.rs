@@ -208,7 +208,7 @@ fn what_write_back_counts_has_places_of_its_own() {
         (128, 768)
     );
     assert_eq!((sample.journal_used, sample.journal_total), (3, 64));
-    // These sectors are a part of the hits, and not a reason to bypass the cache.
+    // Served sectors are a part of the hits, and not a reason to bypass the cache.
     assert_eq!((sample.write.hit, sample.write.bypassed.len()), (768, 0));
     let names: Vec<_> = sample.events.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["commits", "marks"]);

@@ -67,7 +67,7 @@ fn a_user_unmounts_the_mount_that_was_moved_and_nobody_else_does() {
     assert!(!machine.may("/dev/mapper/tandem-1", "anna"));
     machine.put(&claimed[0], "");
     assert!(!machine.may("/dev/mapper/tandem-1", "anna"));
-    // Moved back to the plain disk.
+    // The file system is moved back to the plain disk.
     machine.record(
         "91 1 8:1 / /media/anna/Data rw - ext4 /dev/sda1 rw\n",
         "8:1",

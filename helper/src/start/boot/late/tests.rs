@@ -192,7 +192,7 @@ fn a_held_disk_that_comes_back_is_held_again_until_its_cache_works() {
     assert!(!done(&machine) && marks.has(&record.pair.uuid));
     *machine.mapping.borrow_mut() = Some(works());
     assert!(!done(&machine) && marks.has(&record.pair.uuid));
-    // Its link is reset while programs use the mapping.
+    // The disk's link is reset while programs use the mapping.
     machine.renumbered = Some("8:48");
     *machine.mapping.borrow_mut() = Some(Mapping::LeadsNowhere(vec![]));
     handle_marked(&marks, &machine, &store);

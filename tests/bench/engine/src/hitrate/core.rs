@@ -28,8 +28,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// That of real caches: 16 ways, runs of 64 frames. Small ones get shorter runs and then fewer ways, as they would lose
-    /// too many blocks to rounding, which no real cache does: at most one in 40 for a run, one in 12 for 16 ways.
+    /// The layout of real caches: 16 ways, runs of 64 frames. Small caches get shorter runs and then fewer ways, as they
+    /// would lose too many blocks to rounding, which no real cache does: at most one in 40 for a run, one in 12 for 16
+    /// ways.
     pub fn for_room(room: usize) -> Shape {
         let lost = |shift: u32| room - (room >> shift << shift);
         let way_shift = (0..=4).rev().find(|&ways| lost(ways) * 12 <= room);
