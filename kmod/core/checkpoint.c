@@ -12,10 +12,20 @@
  *       the pages, and the data that their newest records describe, are durable.
  *   P3  The tail moves when the head is durable. The other area holds the
  *       checkpoint before, which counts until then.
+ *   P4  A sweeping checkpoint is the only record of what was forgotten at once: of FREE
+ *       slots whose words are pending and stale, and that are not noted in pending[]. It
+ *       begins after the last of them was forgotten, and until it takes effect records of
+ *       such slots may name any frame of their ways. So a slot is noted, for the next
+ *       sweep, before one of these frames gets a slot, and when a write of one ends, in
+ *       front of the sweep that its mark waits for (td_index_note_free()). Afterwards
+ *       such a slot is durably free.
  *
  * A page may be newer than the ring: if a frame moved from one slot to another
  * meanwhile, both slots may name it. The load drops the older copy (load_slots.c).
  * Threads: the engine's lock.
+ * Why P4: groups that record a whole large cache free fill the ring many times, each time
+ * with a checkpoint, and every flush would wait for them. Nobody waits for this one but a
+ * start and a stop.
  */
 #include "ledger_int.h"
 
@@ -109,7 +119,58 @@ bool td_checkpoint_next(struct td_engine *e, struct td_work *w)
 	return true;
 }
 
-void td_checkpoint_done(struct td_engine *e, const struct td_work *w)
+void td_sweep_at_once_begin(struct td_engine *e, u64 used)
+{
+	struct td_ledger *l = &e->ledger;
+	u32 blocks = (u32)used / TD_BLOCK_ENTRIES + 1;
+
+	/* Groups that fill half of the ring want a checkpoint all the same. */
+	if (blocks >= td_page_count(e->layout.slots) || blocks > l->ring_blocks / 2)
+		l->sweeping = TD_SWEEPING_SOON;
+}
+
+void td_sweep_at_once_end(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (l->sweeping != TD_SWEEPING_SOON)
+		return;
+	/* Pages of a checkpoint that is under way may be older. */
+	l->sweeping = l->checkpoint + (l->checkpoint_phase == IDLE ? 1 : 2);
+	td_checkpoint_want(e);
+}
+
+bool td_checkpoint_whole(struct td_engine *e, struct td_req *r)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (!r->whole || !l->sweeping || r->failed || !td_active(e))
+		return true;
+	r->gates = TD_GATE_WHOLE;
+	td_link_add_tail(&l->whole_waiters, &r->gate);
+	return false;
+}
+
+/* Has the sweeping checkpoint taken effect? Then flushes that wait for it go on. */
+static void end_sweeping(struct td_engine *e, struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (l->checkpoint < l->sweeping) {
+		td_checkpoint_want(e);
+		return;
+	}
+	l->sweeping = 0;
+	while (l->whole_waiters.next != &l->whole_waiters) {
+		struct td_req *r = td_req_of_gate(l->whole_waiters.next);
+
+		td_link_del(&r->gate);
+		td_flush_gate(e, r, TD_GATE_WHOLE, woken);
+	}
+}
+
+void td_checkpoint_done(struct td_engine *e, const struct td_work *w,
+			struct td_list *woken)
 {
 	struct td_ledger *l = &e->ledger;
 
@@ -124,4 +185,6 @@ void td_checkpoint_done(struct td_engine *e, const struct td_work *w)
 	l->checkpoint_phase = IDLE;
 	l->used -= l->checkpoint_used;
 	env_count(e->counters, TD_C_CHECKPOINTS, 1);
+	if (l->sweeping)
+		end_sweeping(e, woken);
 }

@@ -490,5 +490,5 @@ void td_forget_group(struct td_engine *e, u32 group)
 	for (struct td_link *l = head->next; l != head; l = l->next)
 		td_store_cancel(e, td_req_of(l), first, first + size - 1);
 	for (u32 i = 0; i < size; i++)
-		td_index_forget(e, first + i, TD_QUARTERS);
+		td_index_forget_at_once(e, first + i);
 }

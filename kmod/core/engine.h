@@ -146,6 +146,7 @@ struct td_req {
 	u8 then;		/* actions when its sweep is done */
 	u8 gates;		/* of a flush: those that are closed */
 	bool fua;		/* caller */
+	bool whole;		/* caller, of a flush: what was forgotten is durable, too */
 	bool no_memory;		/* caller: a copy was wanted but there is none */
 	bool stream;		/* caller: td_write_streams(), so there is no copy */
 	bool lent;		/* caller: one part, but no copy. What the user has goes to
@@ -343,7 +344,7 @@ struct td_span td_span_of(const struct td_engine *e, enum td_kind kind,
 /*
  * Set up @r in memory that need not be zeroed. @parts NULL: no private
  * memory, unless the write is lent; a TD_READ or TD_CLEAN always has parts. The caller
- * then sets fua, no_memory, stream and lent.
+ * then sets fua, whole, no_memory, stream and lent.
  */
 void td_req_init(struct td_req *r, enum td_kind kind, u64 sector, u32 count,
 		 struct td_part *parts, u32 max_parts);
@@ -435,5 +436,14 @@ bool td_hit_refused(struct td_engine *e, u64 sector, u32 count, u32 slot, u64 di
  * there. Reads in flight still end well. Lock held, any context.
  */
 void td_forget_group(struct td_engine *e, u32 group);
+
+/*
+ * All groups are about to be forgotten, by one caller at a time; all are. @used: slots
+ * with a valid quarter (TD_C_USED). The lock may be dropped between the calls. If that is
+ * cheaper, one checkpoint records it (checkpoint.c, P4), for which only a flush that is
+ * "whole" waits. Lock held, any context.
+ */
+void td_sweep_at_once_begin(struct td_engine *e, u64 used);
+void td_sweep_at_once_end(struct td_engine *e);
 
 #endif

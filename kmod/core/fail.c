@@ -64,6 +64,13 @@ bool td_fail(struct td_engine *e, struct td_list *woken)
 		td_link_del(&r->gate);
 		td_flush_gate(e, r, TD_GATE_CLEAR, woken);
 	}
+	while (l->whole_waiters.next != &l->whole_waiters) {
+		struct td_req *r = td_req_of_gate(l->whole_waiters.next);
+
+		td_link_del(&r->gate);
+		r->failed |= stranded;
+		td_flush_gate(e, r, TD_GATE_WHOLE, woken);
+	}
 	while (l->to_record.next != &l->to_record) {
 		struct td_req *r = td_req_of_gate(l->to_record.next);
 

@@ -114,7 +114,7 @@ u32 td_flush_begin(struct td_engine *e, struct td_req *r)
 		if (td_ledger_waits(e, r, 0))
 			r->gates |= TD_GATE_SWEEP;
 	}
-	if (r->gates || waits_for_clearing(e, r))
+	if (r->gates || !td_checkpoint_whole(e, r) || waits_for_clearing(e, r))
 		return 0;
 	return answer_flush(r);
 }
@@ -123,7 +123,8 @@ void td_flush_gate(struct td_engine *e, struct td_req *r, u32 gate,
 		   struct td_list *woken)
 {
 	r->gates &= (u8)~gate;
-	if (r->gates || (gate != TD_GATE_CLEAR && waits_for_clearing(e, r)))
+	if (r->gates || !td_checkpoint_whole(e, r) ||
+	    (gate != TD_GATE_CLEAR && waits_for_clearing(e, r)))
 		return;
 	td_wake(woken, r, answer_flush(r));
 }
@@ -237,7 +238,7 @@ void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 		td_notes_done(e, woken);
 		break;
 	default:
-		td_checkpoint_done(e, w);
+		td_checkpoint_done(e, w, woken);
 		break;
 	}
 }

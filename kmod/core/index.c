@@ -108,14 +108,51 @@ bool td_index_clean_copy(const struct td_engine *e, u64 quarter, u64 *ssd_sector
 	return td_word_valid(v) & ~td_word_dirty(v) & bit;
 }
 
+/*
+ * FREE, and only a sweeping checkpoint records that, or did (P4). Of the slots that a
+ * frame may get there is none while the checkpoint is under way: they are noted.
+ */
+static bool is_forgotten(const struct td_ledger *l, u32 slot, u64 v)
+{
+	return v == (TD_W_PENDING | TD_W_STALE) && !td_ledger_is_pending(l, slot);
+}
+
+/*
+ * Does no record, durable or under way, name anything in @slot? Without the lock a hint.
+ */
+static bool is_durably_free(const struct td_engine *e, u32 slot)
+{
+	u64 v = td_word_load(&e->words[slot]);
+
+	return td_word_is_durably_free(v) || is_forgotten(&e->ledger, slot, v);
+}
+
 bool td_index_has_room(const struct td_engine *e, u64 frame)
 {
 	struct td_place p = place_of(e, frame);
 
 	for (u32 i = 0; i < td_ways(&e->layout); i++)
-		if (td_word_is_durably_free(td_word_load(&e->words[nth_slot(e, p, frame, i)])))
+		if (is_durably_free(e, nth_slot(e, p, frame, i)))
 			return true;
 	return false;
+}
+
+void td_index_note_free(struct td_engine *e, u64 first, u64 last)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (likely(!l->sweeping))
+		return;
+	for (u64 f = first; f <= last; f++) {
+		struct td_place p = place_of(e, f);
+
+		for (u32 i = 0; i < td_ways(&e->layout); i++) {
+			u32 slot = nth_slot(e, p, f, i);
+
+			if (is_forgotten(l, slot, td_word_load(&e->words[slot])))
+				td_ledger_pend(l, slot);
+		}
+	}
 }
 
 /* A slot is in use while a quarter of it is valid, as its record says too. */
@@ -140,6 +177,8 @@ static bool take_slot(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 {
 	u64 was, needed;
 
+	if (is_forgotten(&e->ledger, slot, td_word_load(&e->words[slot])))
+		td_word_settle(&e->words[slot]);
 	if (td_retired(e, slot)) {
 		/* Without this the policy would choose it again and again. */
 		td_index_forget(e, slot, TD_QUARTERS);
@@ -195,9 +234,9 @@ static u32 take_free(struct td_engine *e, struct td_place p, u64 frame,
 	for (u32 i = 0; i < td_ways(&e->layout); i++) {
 		u32 slot = td_slot_at(&e->layout, p.base,
 				      (first + i) & (td_ways(&e->layout) - 1), frame);
-		u64 v = td_word_load(&e->words[slot]);
 
-		if ((durably ? td_word_is_durably_free(v) : td_word_is_free(v)) &&
+		if ((durably ? is_durably_free(e, slot) :
+		     td_word_is_free(td_word_load(&e->words[slot]))) &&
 		    take_slot(e, frame, slot, sweep))
 			return slot;
 	}
@@ -211,6 +250,7 @@ u32 td_index_take(struct td_engine *e, u64 frame, u32 near, enum td_take how_far
 	u32 near_way = TD_NO_SLOT;
 	u32 slot;
 
+	td_index_note_free(e, frame, frame);
 	if (near != TD_NO_SLOT)
 		near_way = (near - p.base) >> e->layout.run_shift;
 	slot = take_free(e, p, frame, near_way, true, sweep);
@@ -296,6 +336,22 @@ u64 td_index_forget(struct td_engine *e, u32 slot, unsigned int mask)
 	if (now & TD_W_PENDING)
 		td_ledger_pend(&e->ledger, slot);
 	return was;
+}
+
+void td_index_forget_at_once(struct td_engine *e, u32 slot)
+{
+	struct td_word *w = &e->words[slot];
+	u64 now, was;
+
+	if (e->ledger.sweeping != TD_SWEEPING_SOON) {
+		td_index_forget(e, slot, TD_QUARTERS);
+		return;
+	}
+	was = td_word_forget(w, TD_QUARTERS, &now);
+	count_used(e, was, now);
+	/* What is left of other slots may change; they are noted as usual. */
+	if (now & TD_W_PENDING && now & ~(TD_W_PENDING | TD_W_STALE))
+		td_ledger_pend(&e->ledger, slot);
 }
 
 static u32 clean_quarters(struct td_engine *e, u32 slot, unsigned int mask)

@@ -57,6 +57,13 @@ u64 td_index_join_sweep(const struct td_engine *e, u32 slot);
  * Operations on words (word.h) that also keep the counts and note the slot as
  * pending. Lock held.
  */
+/* td_index_forget() for all quarters, when all groups are forgotten (P4). */
+void td_index_forget_at_once(struct td_engine *e, u32 slot);
+/*
+ * Frames @first to @last were written, or are about to get slots: the next sweep records
+ * the free slots whose records may name them (P4). Lock held.
+ */
+void td_index_note_free(struct td_engine *e, u64 first, u64 last);
 u64 td_index_own(struct td_engine *e, u32 slot, unsigned int forget, bool hold);
 void td_index_publish(struct td_engine *e, u32 slot, unsigned int valid,
 		      unsigned int dirty);

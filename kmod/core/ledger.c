@@ -43,6 +43,7 @@ void td_ledger_empty_rings(struct td_ledger *l)
 	td_link_init(&l->flush_waiters);
 	td_link_init(&l->mark_waiters);
 	td_link_init(&l->clear_waiters);
+	td_link_init(&l->whole_waiters);
 }
 
 void td_ledger_init(struct td_engine *e, const struct td_super *sb)

@@ -155,6 +155,12 @@ struct td_ledger {
 	u8 checkpoint_phase;		/* checkpoint.c */
 	bool checkpoint_on;		/* its work is under way */
 	bool checkpoint_wanted;
+	/* Number of the checkpoint that records what was forgotten at once (P4), or SOON;
+	 * 0: none is to
+	 */
+	u64 sweeping;
+#define TD_SWEEPING_SOON	((u64)-1)	/* it must not begin yet */
+	struct td_link whole_waiters;	/* td_req.gate: flushes */
 };
 
 /* Memory that a cache needs, in elements and bytes. No lock. */
@@ -201,6 +207,12 @@ static inline void td_ledger_pend(struct td_ledger *l, u32 slot)
 	l->pending_words[slot / 4096] |= 1ull << slot / 64 % 64;
 	l->nr_pending++;
 	l->changed = true;
+}
+
+/* Is @slot noted as pending? Without the lock a hint. */
+static inline bool td_ledger_is_pending(const struct td_ledger *l, u32 slot)
+{
+	return env_peek(l->pending[slot / 64]) >> slot % 64 & 1;
 }
 
 /* The bit in td_mark.places of the place of @sector. */

@@ -13,6 +13,7 @@
 #define TD_GATE_SWEEP	1u
 #define TD_GATE_FLUSH	2u
 #define TD_GATE_CLEAR	4u
+#define TD_GATE_WHOLE	8u	/* all that was forgotten at once is recorded (P4) */
 
 void td_ledger_init(struct td_engine *e, const struct td_super *sb);
 
@@ -103,7 +104,10 @@ void td_marks_tick(struct td_engine *e);
 /* checkpoint.c */
 void td_checkpoint_want(struct td_engine *e);
 bool td_checkpoint_next(struct td_engine *e, struct td_work *w);
-void td_checkpoint_done(struct td_engine *e, const struct td_work *w);
+void td_checkpoint_done(struct td_engine *e, const struct td_work *w,
+			struct td_list *woken);
+/* Is all recorded that was forgotten at once? Else @r is woken when it is. */
+bool td_checkpoint_whole(struct td_engine *e, struct td_req *r);
 
 /* watch.c */
 /*

@@ -24,6 +24,7 @@
  * Why not cleared as soon as possible: a region that is written to is mostly
  * written to again, and each change costs a write of the SSD.
  */
+#include "index.h"
 #include "ledger_int.h"
 
 #define OLD_TICKS	8	/* a mark without writes for so long may go */
@@ -85,6 +86,9 @@ void td_marks_leave(struct td_engine *e, struct td_req *r, bool wrote_disk)
 	r->counted = false;
 	m->inflight--;
 	l->inflight--;
+	/* The slots may have been forgotten while @r was in flight (checkpoint.c, P4). */
+	td_index_note_free(e, td_frame_of(r->sector),
+			   td_frame_of(r->sector + r->count - 1));
 	/* The index changes of @r are pending, or in the sweep under way. */
 	if (l->changed || l->ssd_unflushed)
 		m->sweep = (u32)(l->sweep_begun + 1);

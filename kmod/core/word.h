@@ -392,6 +392,14 @@ static inline void td_word_recorded(struct td_word *w)
 	} while (!env_cas(&w->a, &old, old & ~TD_W_STALE));
 }
 
+/* FREE, pending and stale, and recorded so -> durably free. */
+static inline void td_word_settle(struct td_word *w)
+{
+	u64 old = TD_W_PENDING | TD_W_STALE;
+
+	env_cas(&w->a, &old, 0);
+}
+
 /* LIVE without pins and dirty quarters: td_word_take() may have it. */
 static inline bool td_word_is_idle(u64 v)
 {

@@ -133,11 +133,19 @@ void tandem_index_drop(struct tandem *t)
 	u32 group;
 
 	td_list_init(&woken);
+	mutex_lock(&t->drop_lock);
+	flags = tandem_lock(t);
+	td_sweep_at_once_begin(&t->engine, tandem_counter(t, TD_C_USED));
+	tandem_unlock(t, flags);
 	for (group = 0; group < t->engine.layout.groups; group++) {
 		flags = tandem_lock(t);
 		td_forget_group(&t->engine, group);
 		tandem_unlock(t, flags);
 		cond_resched();
 	}
+	flags = tandem_lock(t);
+	td_sweep_at_once_end(&t->engine);
+	tandem_unlock(t, flags);
+	mutex_unlock(&t->drop_lock);
 	tandem_carry_on(t, &woken);
 }

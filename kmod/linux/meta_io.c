@@ -225,6 +225,7 @@ int tandem_meta_init(struct tandem *t)
 	u32 i;
 
 	spin_lock_init(&t->lock);
+	mutex_init(&t->drop_lock);
 	init_completion(&t->durable_flush_done);
 	INIT_WORK(&t->meta, meta_work);
 	INIT_DELAYED_WORK(&t->tick, tick_work);
@@ -253,6 +254,7 @@ bool tandem_make_durable(struct tandem *t)
 	td_list_init(&woken);
 	reinit_completion(&t->durable_flush_done);
 	td_req_init(&t->durable_flush, TD_FLUSH, 0, 0, NULL, 0);
+	t->durable_flush.whole = true;
 	flags = tandem_lock(t);
 	todo = td_begin(&t->engine, &t->durable_flush, &woken);
 	tandem_unlock(t, flags);

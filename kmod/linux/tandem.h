@@ -7,6 +7,7 @@
  *		mode, with I/O of this SSD
  *	tandem_registry (mutex, registry.c): constructor, destructor, preresume,
  *		status, messages
+ *	tandem.drop_lock (mutex): one caller at a time forgets all groups
  *	tandem.lock (spinlock, interrupts off): core's lock, and the fields that are
  *		marked "lock" below; no I/O is submitted under it
  *	tandem.deferred_lock, tandem_lane.lock (spinlocks, interrupts off): nothing
@@ -149,6 +150,7 @@ struct tandem {
 	struct td_super super;
 	struct tandem_loss *loss;	/* registry.c: memory to note a lost SSD in */
 	struct mutex super_lock;	/* see above */
+	struct mutex drop_lock;		/* see above */
 	bool loaded;			/* the engine was fed with the index */
 	int load_error;			/* the start failed; stays for this table */
 	u32 super_first;		/* copy that is written first */

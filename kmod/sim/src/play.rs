@@ -27,6 +27,8 @@ pub enum Act {
     Promotion(bool),
     /// Clean copies of a group are dropped.
     Forget(u32),
+    /// Clean copies of all groups are dropped, one group after the other.
+    ForgetAll,
     /// Error rates: of 65536 requests to the hard disk, of 65536 to the SSD, of 256 requests for memory.
     Faults(u32, u32, u8),
     /// Of 65536 reads of the SSD, this many fail, until the next start.
@@ -79,6 +81,7 @@ impl Choice {
             Act::Limit(quarters) => world.set_limit(quarters),
             Act::Promotion(on) => world.set_promotion(on),
             Act::Forget(group) => world.forget_group(group),
+            Act::ForgetAll => world.forget_all(),
             Act::Faults(disk, ssd, memory) => {
                 (world.disk.failing, world.ssd.failing) = (disk, ssd);
                 world.memory_shortage = memory;

@@ -246,8 +246,12 @@ fn round(run: &mut Run, workload: &mut Workload, count: u64) -> Step {
                 run.act(Act::Mode(mode))?;
             }
             1201..=1480 if drops => {
-                let group = run.rng.u32(..groups);
-                run.act(Act::Forget(group))?;
+                let group = run.rng.u32(..groups + 1);
+                run.act(if group < groups {
+                    Act::Forget(group)
+                } else {
+                    Act::ForgetAll
+                })?;
             }
             1481..=1580 => run.act(Act::Tick)?,
             2000.. if ticket < 2000 + cleans => run.act(Act::Clean)?,

@@ -149,6 +149,10 @@ enum Task {
     },
     Work,
     Clean,
+    /// All groups are being forgotten; this one is next.
+    Forget {
+        group: u32,
+    },
     /// The retired slots are to be written to the superblocks.
     RecordRetired,
     /// Core is told that this I/O has ended, though the I/O has not ended. Only a flaw does that.
@@ -219,6 +223,8 @@ pub struct World {
     cleanings: usize,
     /// The flush of the start. No request is served before this flush ends.
     starting: Option<OpId>,
+    /// The flush of a stop.
+    stopping: Option<OpId>,
     /// The requests that are under way to the disks.
     pub queue: Queue,
     now: Time,
@@ -307,6 +313,7 @@ impl World {
             refused: None,
             cleanings: 0,
             starting: None,
+            stopping: None,
             now: 1,
             idle: 0,
             next_op: 1,
@@ -411,6 +418,27 @@ impl World {
         self.guard.only_flush = None;
         self.engine.forget_group(group);
         self.pump();
+    }
+
+    /// Begins to forget the clean copies of all groups. Other tasks may come between two groups.
+    pub fn forget_all(&mut self) {
+        let under_way = |(task, _): &(Task, bool)| matches!(task, Task::Forget { .. });
+        if self.starting.is_some() || self.tasks.iter().any(under_way) {
+            return;
+        }
+        self.engine.sweep_at_once_begin();
+        self.later(Task::Forget { group: 0 });
+    }
+
+    /// Forgets the clean copies of `group`, as a part of all.
+    fn forget_next(&mut self, group: u32) {
+        if group == self.engine.layout().groups {
+            self.engine.sweep_at_once_end();
+            self.pump();
+            return;
+        }
+        self.forget_group(group);
+        self.later(Task::Forget { group: group + 1 });
     }
 
     fn tick(&mut self) -> Time {

@@ -203,6 +203,7 @@ static struct tdu_request *request_new(u64 id, u32 kind, u64 sector, u32 count,
 	q->r.stream = stream;
 	q->r.lent = lent;
 	q->r.fua = fua;
+	q->r.whole = fua && kind == TD_FLUSH;
 	return q;
 }
 
@@ -368,6 +369,16 @@ static void forget_group(struct tdu_engine *s, u32 group)
 	td_forget_group(&s->e, group);
 }
 
+static void sweep_at_once_begin(struct tdu_engine *s)
+{
+	td_sweep_at_once_begin(&s->e, s->counters[TD_C_USED]);
+}
+
+static void sweep_at_once_end(struct tdu_engine *s)
+{
+	td_sweep_at_once_end(&s->e);
+}
+
 static bool work_due(struct tdu_engine *s)
 {
 	return td_work_due(&s->e);
@@ -469,6 +480,8 @@ static const struct tdu_api api = {
 	.set_retired = engine_set_retired,
 	.retired = engine_retired,
 	.forget_group = forget_group,
+	.sweep_at_once_begin = sweep_at_once_begin,
+	.sweep_at_once_end = sweep_at_once_end,
 	.work_due = work_due,
 	.work_next = work_next,
 	.work_bytes = work_bytes,

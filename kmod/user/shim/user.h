@@ -104,7 +104,7 @@ struct tdu_api {
 	/*
 	 * @parts 0: without private memory, unless it is a read; @no_memory:
 	 * there should have been some; @stream: write_streams(); @lent:
-	 * write_may_lend().
+	 * write_may_lend(); @fua of a flush: whole.
 	 */
 	struct tdu_request *(*request_new)(u64 id, u32 kind, u64 sector,
 					   u32 count, u32 parts, bool no_memory,
@@ -141,6 +141,8 @@ struct tdu_api {
 			    u32 count);
 	u32 (*retired)(struct tdu_engine *engine, u32 *slots);
 	void (*forget_group)(struct tdu_engine *engine, u32 group);
+	void (*sweep_at_once_begin)(struct tdu_engine *engine);
+	void (*sweep_at_once_end)(struct tdu_engine *engine);
 	bool (*work_due)(struct tdu_engine *engine);
 	/* Kinds are numbered as td_work_kind. */
 	bool (*work_next)(struct tdu_engine *engine, u32 *kind, u64 *sector,

@@ -30,6 +30,7 @@ pub struct NewRequest {
     pub stream: bool,
     /// [`Engine::may_lend`] said so; with one part, and no private memory.
     pub lent: bool,
+    /// Of a flush: the flush waits until all that was forgotten is recorded, too.
     pub fua: bool,
 }
 
@@ -402,6 +403,25 @@ impl Engine {
         let count = unsafe { (self.core.api.retired)(self.raw, slots.as_mut_ptr()) };
         slots.truncate(count as usize);
         slots
+    }
+
+    /// All groups are about to be forgotten.
+    pub fn sweep_at_once_begin(&mut self) {
+        unsafe { (self.core.api.sweep_at_once_begin)(self.raw) }
+    }
+
+    /// All groups are forgotten.
+    pub fn sweep_at_once_end(&mut self) {
+        unsafe { (self.core.api.sweep_at_once_end)(self.raw) }
+    }
+
+    /// Forgets all clean copies at once.
+    pub fn forget_all(&mut self) {
+        self.sweep_at_once_begin();
+        for group in 0..self.layout().groups {
+            self.forget_group(group);
+        }
+        self.sweep_at_once_end();
     }
 
     /// Forgets all clean copies of a group.

@@ -326,6 +326,8 @@ pub struct Api {
     pub set_retired: unsafe extern "C" fn(*mut RawEngine, *const u32, u32),
     pub retired: unsafe extern "C" fn(*mut RawEngine, *mut u32) -> u32,
     pub forget_group: unsafe extern "C" fn(*mut RawEngine, u32),
+    pub sweep_at_once_begin: unsafe extern "C" fn(*mut RawEngine),
+    pub sweep_at_once_end: unsafe extern "C" fn(*mut RawEngine),
     pub work_due: unsafe extern "C" fn(*mut RawEngine) -> bool,
     pub work_next:
         unsafe extern "C" fn(*mut RawEngine, *mut u32, *mut u64, *mut u32, *mut List) -> bool,

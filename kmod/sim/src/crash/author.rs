@@ -244,7 +244,12 @@ impl Author {
             return Act::Tick;
         }
         if rng.u8(..) < self.habits.drops {
-            return Act::Forget(rng.u32(..self.groups));
+            let group = rng.u32(..self.groups + 1);
+            return if group < self.groups {
+                Act::Forget(group)
+            } else {
+                Act::ForgetAll
+            };
         }
         match rng.u16(..2048) {
             0 => {
@@ -252,6 +257,7 @@ impl Author {
                 Act::Mode(self.mode)
             }
             1..=2 => Act::Forget(rng.u32(..self.groups)),
+            27..=28 => Act::ForgetAll,
             3 if rng.u8(..8) == 0 => Act::SsdDies,
             4..=24 => Act::Disturb,
             25 => Act::Limit(*pick(rng, &[0, 4, u64::MAX])),

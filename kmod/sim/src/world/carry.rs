@@ -49,6 +49,10 @@ impl World {
                 Ok(())
             }
             Task::Work => self.take_work(),
+            Task::Forget { group } => {
+                self.forget_next(group);
+                Ok(())
+            }
             Task::RecordRetired => {
                 self.retired.recorded = self.engine.retired();
                 Ok(())

@@ -20,9 +20,7 @@ impl World {
     /// # Errors
     /// Something clean is left.
     pub(super) fn drop_clean(&mut self) -> Result<(), Fault> {
-        for group in 0..self.engine.layout().groups {
-            self.engine.forget_group(group);
-        }
+        self.engine.forget_all();
         for bits in self.engine.words() {
             let word = Word::of(bits);
             ensure!(

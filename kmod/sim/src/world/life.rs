@@ -159,9 +159,7 @@ impl World {
             }
             ensure!(loaded == Loaded::Good, "the index was found {loaded:?}");
             if lost {
-                for group in 0..self.engine.layout().groups {
-                    self.engine.forget_group(group);
-                }
+                self.engine.forget_all();
             }
             return Ok(power);
         }
@@ -293,6 +291,7 @@ impl World {
         if self.engine.state() != State::Active {
             return self.cut(Cut::Machine);
         }
+        self.stopping = Some(self.next_op);
         self.submit(FLUSH);
         self.finish()?;
         if self.engine.state() != State::Active {

@@ -121,7 +121,8 @@ impl World {
 
     fn is_fua(&self, op: OpId) -> bool {
         let fua = |op: &super::Op| op.request.verb == Verb::Write { fua: true };
-        self.ops.get(&op).is_some_and(fua)
+        // The flush of a start or a stop waits for all that was forgotten.
+        self.starting == Some(op) || self.stopping == Some(op) || self.ops.get(&op).is_some_and(fua)
     }
 
     /// Begins a part of a write, with a copy if that is `wanted` and there is memory.
