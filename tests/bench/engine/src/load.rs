@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! How long a start takes to load the index of a full cache, beside the reading of it alone.
 
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tandem_sim::checks::Full;
-use tandem_sim::engine::{Core, Engine, Geometry, Loaded, Mode};
+use tandem_sim::engine::{Actions, Core, Engine, Geometry, Loaded, Mode, NewRequest, ReqKind};
 
 /// The hard disk: eight times as large as the largest SSD that is asked for here.
 const DISK_SECTORS: u64 = 8_000_000_000_000 / 512;
@@ -53,6 +54,10 @@ pub struct Speed {
     pub core: Duration,
     /// Both, with some parts read ahead.
     pub both: Duration,
+    /// Metadata that is written on the SSD until all of it is recorded as dropped, in bytes.
+    pub dropped: u64,
+    /// Of them, those written before a flush is answered that comes with the drop.
+    pub before_flush: u64,
 }
 
 /// Bytes at an address that direct I/O takes.
@@ -114,13 +119,51 @@ fn measured(core: &Core, geometry: Geometry, path: &Path) -> Result<Speed, Error
     }
     let both = start.elapsed();
     good(load.end())?;
+    let (dropped, before_flush) = drop_all(&mut engine);
     Ok(Speed {
         slots: core.layout(&geometry).slots,
         bytes: lengths.iter().map(|bytes| *bytes as u64).sum(),
         read,
         core: alone,
         both,
+        dropped,
+        before_flush,
     })
+}
+
+/// Drops all clean copies, and flushes. Returns the bytes of metadata that were written for it, and those of them that were
+/// written when the flush was answered. One work of each kind is under way at a time, and ends in the order of its begin.
+fn drop_all(engine: &mut Engine) -> (u64, u64) {
+    let flush = NewRequest {
+        kind: ReqKind::Flush,
+        sector: 0,
+        count: 0,
+        parts: 0,
+        no_memory: false,
+        stream: false,
+        lent: false,
+        fua: false,
+    };
+    engine.forget_all();
+    let flush = engine.request(1, flush);
+    let (actions, _) = engine.begin(&flush);
+    let mut answered = actions.has(Actions::ANSWER);
+    let (mut bytes, mut before) = (0, 0);
+    let mut under_way = VecDeque::new();
+    loop {
+        while let (Some(work), _) = engine.work_next() {
+            bytes += work.count * 512;
+            under_way.push_back(work.kind);
+        }
+        let Some(kind) = under_way.pop_front() else {
+            return (bytes, before);
+        };
+        let woken = engine.work_done(kind, true);
+        if !answered && !woken.is_empty() {
+            answered = true;
+            before = bytes;
+        }
+    }
 }
 
 /// Loads it once and keeps what was asked for, in order; returns the lengths and what core took.
