@@ -19,6 +19,9 @@
  *       sweep, before one of these frames gets a slot, and when a write of one ends, in
  *       front of the sweep that its mark waits for (td_index_note_free()). Afterwards
  *       such a slot is durably free.
+ *   P5  When a sweeping checkpoint has taken effect, the head before it is wiped. Else, if
+ *       the newer head rotted, the older one would be believed with all that was dropped,
+ *       and no group behind it would show that the index is old.
  *
  * A page may be newer than the ring: if a frame moved from one slot to another
  * meanwhile, both slots may name it. The load drops the older copy (load_slots.c).
@@ -29,7 +32,7 @@
  */
 #include "ledger_int.h"
 
-enum { IDLE, PAGES, HEAD };
+enum { IDLE, PAGES, HEAD, WIPE };
 
 void td_checkpoint_want(struct td_engine *e)
 {
@@ -93,7 +96,10 @@ static void take_head(struct td_engine *e, struct td_work *w)
 		.slots = e->layout.slots,
 	};
 
-	td_checkpoint_seal(l->pages_buffer, l->super.uuid, &c);
+	if (l->checkpoint_phase == WIPE)
+		memset(l->pages_buffer, 0, TD_BLOCK_BYTES);
+	else
+		td_checkpoint_seal(l->pages_buffer, l->super.uuid, &c);
 	w->kind = TD_WORK_HEAD;
 	w->sector = head_sector(l);
 	w->sectors = TD_BLOCK_SECTORS;
@@ -151,15 +157,11 @@ bool td_checkpoint_whole(struct td_engine *e, struct td_req *r)
 	return false;
 }
 
-/* Has the sweeping checkpoint taken effect? Then flushes that wait for it go on. */
+/* The sweeping checkpoint has taken effect: flushes that wait for it go on. */
 static void end_sweeping(struct td_engine *e, struct td_list *woken)
 {
 	struct td_ledger *l = &e->ledger;
 
-	if (l->checkpoint < l->sweeping) {
-		td_checkpoint_want(e);
-		return;
-	}
 	l->sweeping = 0;
 	while (l->whole_waiters.next != &l->whole_waiters) {
 		struct td_req *r = td_req_of_gate(l->whole_waiters.next);
@@ -181,10 +183,20 @@ void td_checkpoint_done(struct td_engine *e, const struct td_work *w,
 			l->checkpoint_phase = HEAD;
 		return;
 	}
-	l->checkpoint++;
+	if (l->checkpoint_phase == HEAD) {
+		l->checkpoint++;
+		l->used -= l->checkpoint_used;
+		env_count(e->counters, TD_C_CHECKPOINTS, 1);
+		if (l->sweeping && l->checkpoint >= l->sweeping) {
+			l->checkpoint_phase = WIPE;
+			return;
+		}
+	}
 	l->checkpoint_phase = IDLE;
-	l->used -= l->checkpoint_used;
-	env_count(e->counters, TD_C_CHECKPOINTS, 1);
-	if (l->sweeping)
+	if (!l->sweeping || l->sweeping == TD_SWEEPING_SOON)
+		return;
+	if (l->checkpoint >= l->sweeping)
 		end_sweeping(e, woken);
+	else
+		td_checkpoint_want(e);
 }

@@ -71,6 +71,7 @@ bool td_fail(struct td_engine *e, struct td_list *woken)
 		r->failed |= stranded;
 		td_flush_gate(e, r, TD_GATE_WHOLE, woken);
 	}
+	l->sweeping = 0;
 	while (l->to_record.next != &l->to_record) {
 		struct td_req *r = td_req_of_gate(l->to_record.next);
 

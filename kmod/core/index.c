@@ -344,7 +344,9 @@ void td_index_forget_at_once(struct td_engine *e, u32 slot)
 	u64 now, was;
 
 	if (e->ledger.sweeping != TD_SWEEPING_SOON) {
-		td_index_forget(e, slot, TD_QUARTERS);
+		/* What an earlier drop forgot has its record, or gets it. */
+		if (!is_forgotten(&e->ledger, slot, td_word_load(w)))
+			td_index_forget(e, slot, TD_QUARTERS);
 		return;
 	}
 	was = td_word_forget(w, TD_QUARTERS, &now);

@@ -134,8 +134,10 @@ void tandem_index_drop(struct tandem *t)
 
 	td_list_init(&woken);
 	mutex_lock(&t->drop_lock);
+	/* The marks of a smaller disk may be cleared before a checkpoint takes effect. */
 	flags = tandem_lock(t);
-	td_sweep_at_once_begin(&t->engine, tandem_counter(t, TD_C_USED));
+	if (!t->grown)
+		td_sweep_at_once_begin(&t->engine, tandem_counter(t, TD_C_USED));
 	tandem_unlock(t, flags);
 	for (group = 0; group < t->engine.layout.groups; group++) {
 		flags = tandem_lock(t);

@@ -173,7 +173,10 @@ impl World {
     pub(super) fn metadata_written(&mut self, kind: WorkKind) {
         if kind == WorkKind::Head {
             let head = self.work_content(kind, 8);
-            self.durable.checkpoint(&head);
+            // Zeroes wipe the head of the checkpoint before.
+            if head.starts_with(b"TDECPT01") {
+                self.durable.checkpoint(&head);
+            }
         }
         self.durable.written(kind);
     }
