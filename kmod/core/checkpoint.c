@@ -23,9 +23,10 @@
  *       the newer head rotted, the older one would be believed with all that was dropped,
  *       and no group behind it would show that the index is old.
  *
+ * Pages are filled without the lock: a word may change between two others that are read.
  * A page may be newer than the ring: if a frame moved from one slot to another
  * meanwhile, both slots may name it. The load drops the older copy (load_slots.c).
- * Threads: the engine's lock.
+ * Threads: the engine's lock, but for td_checkpoint_fill().
  * Why P4: groups that record a whole large cache free fill the ring many times, each time
  * with a checkpoint, and every flush would wait for them. Nobody waits for this one but a
  * start and a stop.
@@ -60,16 +61,43 @@ static u64 head_sector(const struct td_ledger *l)
 	return td_checkpoint_sector(&l->super, (l->checkpoint + 1) & 1);
 }
 
-static void take_page(struct td_engine *e, u8 *buffer, u32 page)
+static void fill_page(struct td_engine *e, u8 *buffer, u64 number, u32 page)
 {
-	struct td_ledger *l = &e->ledger;
 	u32 first = page * TD_PAGE_SLOTS;
 
 	memset(buffer, 0, TD_BLOCK_BYTES);
 	for (u32 i = 0; i < TD_PAGE_SLOTS && first + i < e->layout.slots; i++)
 		td_page_put(buffer, i,
 			    td_record_of(td_word_load(&e->words[first + i])));
-	td_page_seal(buffer, l->super.uuid, l->checkpoint + 1, page);
+	td_page_seal(buffer, e->ledger.super.uuid, number, page);
+}
+
+static void fill_head(const struct td_engine *e, const struct td_work *w)
+{
+	const struct td_ledger *l = &e->ledger;
+	struct td_checkpoint c = {
+		.number = w->number,
+		.group = l->checkpoint_group,
+		.block = l->checkpoint_block,
+		.slots = e->layout.slots,
+	};
+
+	if (l->checkpoint_phase == WIPE)
+		memset(w->buffer, 0, TD_BLOCK_BYTES);
+	else
+		td_checkpoint_seal(w->buffer, l->super.uuid, &c);
+}
+
+void td_checkpoint_fill(struct td_engine *e, const struct td_work *w)
+{
+	/* Nobody changes the ledger's fields of a checkpoint while its work is under way. */
+	if (w->kind == TD_WORK_HEAD) {
+		fill_head(e, w);
+		return;
+	}
+	for (u32 i = 0; i < e->ledger.page_batch; i++)
+		fill_page(e, (u8 *)w->buffer + i * TD_BLOCK_BYTES, w->number,
+			  e->ledger.page + i);
 }
 
 static void take_pages(struct td_engine *e, struct td_work *w)
@@ -78,8 +106,6 @@ static void take_pages(struct td_engine *e, struct td_work *w)
 	u32 left = td_page_count(e->layout.slots) - l->page;
 
 	l->page_batch = left < TD_PAGES_BATCH ? left : TD_PAGES_BATCH;
-	for (u32 i = 0; i < l->page_batch; i++)
-		take_page(e, l->pages_buffer + i * TD_BLOCK_BYTES, l->page + i);
 	w->kind = TD_WORK_PAGES;
 	w->sector = head_sector(l) + (u64)(l->page + 1) * TD_BLOCK_SECTORS;
 	w->sectors = l->page_batch * TD_BLOCK_SECTORS;
@@ -89,17 +115,7 @@ static void take_pages(struct td_engine *e, struct td_work *w)
 static void take_head(struct td_engine *e, struct td_work *w)
 {
 	struct td_ledger *l = &e->ledger;
-	struct td_checkpoint c = {
-		.number = l->checkpoint + 1,
-		.group = l->checkpoint_group,
-		.block = l->checkpoint_block,
-		.slots = e->layout.slots,
-	};
 
-	if (l->checkpoint_phase == WIPE)
-		memset(l->pages_buffer, 0, TD_BLOCK_BYTES);
-	else
-		td_checkpoint_seal(l->pages_buffer, l->super.uuid, &c);
 	w->kind = TD_WORK_HEAD;
 	w->sector = head_sector(l);
 	w->sectors = TD_BLOCK_SECTORS;
@@ -113,7 +129,7 @@ bool td_checkpoint_next(struct td_engine *e, struct td_work *w)
 	if (l->checkpoint_on)
 		return false;
 	if (l->checkpoint_phase == IDLE) {
-		if (!l->checkpoint_wanted || l->group_on)
+		if (!l->checkpoint_wanted || l->group_phase != TD_GROUP_NONE)
 			return false;
 		begin_checkpoint(l);
 	}
@@ -121,6 +137,7 @@ bool td_checkpoint_next(struct td_engine *e, struct td_work *w)
 		take_pages(e, w);
 	else
 		take_head(e, w);
+	w->number = l->checkpoint + 1;
 	l->checkpoint_on = true;
 	return true;
 }

@@ -78,6 +78,9 @@ bool td_fail(struct td_engine *e, struct td_list *woken)
 		td_link_del(&r->gate);
 		td_record_failed(e, r, woken);
 	}
+	/* No I/O will end the requests of a group that is being made. */
+	if (l->group_phase != TD_GROUP_WRITTEN)
+		td_group_fail(e, woken);
 	td_watch_wake(e, woken);
 	while (e->urgent.next != &e->urgent) {
 		struct td_req *r = td_req_of_gate(e->urgent.next);

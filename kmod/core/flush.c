@@ -202,15 +202,23 @@ bool td_work_next(struct td_engine *e, struct td_work *w, struct td_list *woken)
 	return false;
 }
 
-void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
+void td_work_fill(struct td_engine *e, const struct td_work *w)
+{
+	if (!w->number)
+		return;
+	if (w->kind == TD_WORK_GROUP)
+		td_group_fill(e, w);
+	else
+		td_checkpoint_fill(e, w);
+}
+
+bool td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 		  struct td_list *woken)
 {
-	struct td_ledger *l = &e->ledger;
-
 	td_ledger_due(e);
 	if (w->kind == TD_WORK_FLUSH_DISK) {
 		td_flush_done(e, ok, woken);
-		return;
+		return false;
 	}
 	if (!ok) {
 		env_count(e->counters, TD_C_SSD_ERRORS, 1);
@@ -218,19 +226,13 @@ void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 	}
 	/* The SSD has failed: the result of this work means nothing. */
 	if (!td_active(e)) {
-		while (l->recording.next != &l->recording) {
-			struct td_req *r = td_req_of_gate(l->recording.next);
-
-			td_link_del(&r->gate);
-			td_record_failed(e, r, woken);
-		}
-		return;
+		td_group_fail(e, woken);
+		return false;
 	}
 	switch (w->kind) {
 	case TD_WORK_GROUP:
 	case TD_WORK_FLUSH_SSD:
-		td_group_done(e, woken);
-		break;
+		return td_group_done(e, woken);
 	case TD_WORK_MARKS:
 		td_marks_done(e, woken);
 		break;
@@ -241,6 +243,7 @@ void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 		td_checkpoint_done(e, w, woken);
 		break;
 	}
+	return false;
 }
 
 void td_tick(struct td_engine *e)

@@ -18,6 +18,10 @@
  *       parts of a new torn group, might add up to the whole old group.
  *   L7  A slot has one record. So the last record of a slot in a group tells of the
  *       quarters of all cleanings and discards that the group records.
+ *   L8  A group is made, and applied to memory when it is durable, in steps; between
+ *       them the lock is released. What comes in between meets a group that is under
+ *       way. Pending slots come first, then cleanings and discards: a write may make a
+ *       slot pending that a cleaning has just put.
  *
  * Threads: the engine's lock.
  * Why a bit for each slot and not a queue: a slot that changes a hundred times
@@ -55,7 +59,6 @@ void td_ledger_init(struct td_engine *e, const struct td_super *sb)
 	       sizeof(*l) - offsetof(struct td_ledger, nr_marks));
 	l->super = *sb;
 	l->ring_blocks = (u32)(sb->journal.length / TD_BLOCK_SECTORS);
-	l->nr_pending_words = (e->layout.slots + 4095) / 4096;
 	l->group = 1;
 	l->checkpoint = 1;
 	l->dirty_limit = (u64)-1;
@@ -171,118 +174,196 @@ static void put_request(struct td_engine *e, const struct td_req *r)
 			put_undirtied(e, r, slot);
 }
 
-/* Record cleanings and discards, as many as the group has room for. */
-static void put_requests(struct td_engine *e)
+/*
+ * Record cleanings and discards. True: all, or the group has no room for the next one.
+ * The cost of one is bounded, for it lies in one run.
+ */
+static bool put_requests(struct td_engine *e)
 {
 	struct td_ledger *l = &e->ledger;
+	u32 end = l->group_entries + TD_STEP_SLOTS;
 
 	while (l->to_record.next != &l->to_record) {
 		struct td_req *r = td_req_of_gate(l->to_record.next);
+		u64 frames = td_frame_of(r->sector + r->count - 1) + 1 -
+			     td_frame_of(r->sector);
 
-		if (td_frame_of(r->sector + r->count - 1) -
-		    td_frame_of(r->sector) >= group_room(l))
-			return;
+		if (frames > group_room(l))
+			return true;
+		if (l->group_entries >= end)
+			return false;
 		td_link_del(&r->gate);
 		td_link_add_tail(&l->recording, &r->gate);
 		r->phase = TD_PHASE_RECORDING;
 		put_request(e, r);
 	}
+	return true;
 }
 
-/* Pending slots from the cursor on. */
-static void put_pending(struct td_engine *e)
+/* The first u64 of pending[] from @at on that is not 0; past the last one: none is. */
+static u32 next_pending(const struct td_engine *e, u32 at)
+{
+	const struct td_ledger *l = &e->ledger;
+	u32 end = (e->layout.slots + 63) / 64;
+	u32 tops = (end + 4095) / 4096;
+	u32 word = at / 64;
+	u64 left;
+
+	if (at >= end)
+		return end;
+	left = l->pending_words[word] >> at % 64 << at % 64;
+	if (!left) {
+		u32 top = ++word / 64;
+		u64 some = top < tops ?
+			   l->pending_tops[top] >> word % 64 << word % 64 : 0;
+
+		while (!some) {
+			if (++top >= tops)
+				return end;
+			some = l->pending_tops[top];
+		}
+		word = top * 64 + env_first_bit(some);
+		left = l->pending_words[word];
+	}
+	return word * 64 + env_first_bit(left);
+}
+
+/* Record the first pending slot of pending[@at]. */
+static void put_slot(struct td_engine *e, u32 at)
 {
 	struct td_ledger *l = &e->ledger;
-	u32 words = (e->layout.slots + 63) / 64;
+	u64 *pending = &l->pending[at], *summary = &l->pending_words[at / 64];
+	u32 slot = at * 64 + env_first_bit(*pending);
+	u64 v = td_word_snapshot(&e->words[slot]);
 
-	for (u32 at = l->sweep_cursor; at < words; at++) {
-		u64 *summary = &l->pending_words[at / 64];
-
-		if (at % 64 == 0 && !*summary) {
-			at += 63;
-			continue;
-		}
-		if (group_room(l) < 64) {
-			l->sweep_cursor = at;
-			return;
-		}
+	l->nr_pending--;
+	if (v & TD_W_PENDING)
+		put_record(l, slot, td_record_of(v));
+	*pending &= *pending - 1;
+	if (!*pending)
 		*summary &= ~(1ull << at % 64);
-		for (u64 left = l->pending[at]; left; left &= left - 1) {
-			u32 slot = at * 64 + env_first_bit(left);
-			u64 v = td_word_snapshot(&e->words[slot]);
-
-			l->nr_pending--;
-			if (v & TD_W_PENDING)
-				put_record(l, slot, td_record_of(v));
-		}
-		l->pending[at] = 0;
-	}
-	l->sweep_cursor = words;
+	if (!*summary)
+		l->pending_tops[at / 4096] &= ~(1ull << at / 64 % 64);
 }
 
-static bool begin_sweep(struct td_ledger *l)
+/*
+ * Record pending slots from the cursor on. True: all, or the group has no room for more;
+ * half of it is left to cleanings and discards that wait.
+ */
+static bool put_pending(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+	u32 end = (e->layout.slots + 63) / 64;
+
+	for (u32 i = 0; i < TD_STEP_SLOTS; i++) {
+		bool others = l->to_record.next != &l->to_record;
+
+		l->sweep_cursor = next_pending(e, l->sweep_cursor);
+		if (l->sweep_cursor == end ||
+		    group_room(l) <= (others ? TD_GROUP_ENTRIES / 2 : 0))
+			return true;
+		put_slot(e, l->sweep_cursor);
+	}
+	return false;
+}
+
+static void begin_sweep(struct td_ledger *l)
 {
 	if (l->sweep_on)
-		return true;
-	if (!l->sweep_wanted)
-		return false;
+		return;
 	l->sweep_begun++;
 	l->sweep_on = true;
 	l->sweep_wanted = false;
 	l->changed = false;
 	l->ssd_unflushed = false;
 	l->sweep_cursor = 0;
+}
+
+/* Blocks at the ring's end that stay empty, for the largest group must fit behind the head. */
+static u32 blocks_skipped(const struct td_ledger *l)
+{
+	return l->head + TD_GROUP_BLOCKS_MAX > l->ring_blocks ?
+	       l->ring_blocks - l->head : 0;
+}
+
+/* The group has its records, or is the wiping of its place. */
+static void write_group(struct td_engine *e, struct td_work *w)
+{
+	struct td_ledger *l = &e->ledger;
+	u32 skip = blocks_skipped(l), blocks;
+	u32 at = skip || l->head == l->ring_blocks ? 0 : l->head;
+
+	l->group_phase = TD_GROUP_WRITTEN;
+	l->group_applied = 0;
+	w->kind = TD_WORK_GROUP;
+	w->sector = l->super.journal.start + at * TD_BLOCK_SECTORS;
+	w->buffer = l->group_buffer;
+	if (l->scrub) {
+		l->scrub_on = true;
+		memset(l->group_buffer, 0, TD_GROUP_BYTES);
+		w->sectors = TD_GROUP_BYTES / 512;
+		return;
+	}
+	if (!l->group_entries) {
+		w->kind = TD_WORK_FLUSH_SSD;
+		env_count(e->counters, TD_C_FLUSHES_SSD, 1);
+		return;
+	}
+	blocks = td_group_blocks(l->group_entries);
+	w->sectors = blocks * TD_BLOCK_SECTORS;
+	w->number = l->group++;
+	l->head = at + blocks;
+	l->used += skip + blocks;
+	if (l->used > l->ring_blocks / 2)
+		td_checkpoint_want(e);
+	env_count(e->counters, TD_C_GROUPS, 1);
+}
+
+/* True: a group has begun to be made. */
+static bool begin_group(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (!l->sweep_on && !l->sweep_wanted)
+		return false;
+	if (l->used + blocks_skipped(l) + TD_GROUP_BLOCKS_MAX > l->ring_blocks) {
+		td_checkpoint_want(e);
+		return false;
+	}
+	l->group_entries = 0;
+	l->group_phase = TD_GROUP_SLOTS;
+	if (!l->scrub)
+		begin_sweep(l);
 	return true;
 }
 
 bool td_group_next(struct td_engine *e, struct td_work *w)
 {
 	struct td_ledger *l = &e->ledger;
-	u32 at = l->head, skip = 0, blocks;
 
-	if (l->group_on || (!l->sweep_on && !l->sweep_wanted))
+	if (l->group_phase == TD_GROUP_WRITTEN ||
+	    (l->group_phase == TD_GROUP_NONE && !begin_group(e)))
 		return false;
-	/* The largest group must fit, wherever it comes to lie. */
-	if (l->head + TD_GROUP_BLOCKS_MAX > l->ring_blocks)
-		skip = l->ring_blocks - l->head;
-	if (l->used + skip + TD_GROUP_BLOCKS_MAX > l->ring_blocks) {
-		td_checkpoint_want(e);
-		return false;
-	}
-	if (skip || l->head == l->ring_blocks)
-		at = 0;
-	l->group_entries = 0;
-	l->group_on = true;
-	w->sector = l->super.journal.start + at * TD_BLOCK_SECTORS;
-	w->buffer = l->group_buffer;
+	w->kind = TD_WORK_STEP;
 	if (l->scrub) {
-		l->scrub_on = true;
-		memset(l->group_buffer, 0, TD_GROUP_BYTES);
-		w->kind = TD_WORK_GROUP;
-		w->sectors = TD_GROUP_BYTES / 512;
+		write_group(e, w);
 		return true;
 	}
-	begin_sweep(l);
-	put_requests(e);
-	put_pending(e);
-	if (!l->group_entries) {
-		w->kind = TD_WORK_FLUSH_SSD;
-		w->sectors = 0;
-		env_count(e->counters, TD_C_FLUSHES_SSD, 1);
-		return true;
+	if (l->group_phase == TD_GROUP_SLOTS) {
+		if (!put_pending(e))
+			return true;
+		l->group_phase = TD_GROUP_REQUESTS;
 	}
-	blocks = td_group_blocks(l->group_entries);
-	td_group_seal(l->group_buffer, l->super.uuid, l->group,
-		      l->group_entries);
-	w->kind = TD_WORK_GROUP;
-	w->sectors = blocks * TD_BLOCK_SECTORS;
-	l->group++;
-	l->head = at + blocks;
-	l->used += skip + blocks;
-	if (l->used > l->ring_blocks / 2)
-		td_checkpoint_want(e);
-	env_count(e->counters, TD_C_GROUPS, 1);
+	if (put_requests(e))
+		write_group(e, w);
 	return true;
+}
+
+void td_group_fill(const struct td_engine *e, const struct td_work *w)
+{
+	/* Nobody changes these fields while the group is under way. */
+	td_group_seal(w->buffer, e->ledger.super.uuid, w->number,
+		      e->ledger.group_entries);
 }
 
 static void wake_sweep_waiters(struct td_engine *e, struct td_list *woken)
@@ -310,7 +391,7 @@ static void end_sweep(struct td_engine *e, struct td_list *woken)
 {
 	struct td_ledger *l = &e->ledger;
 
-	l->group_on = false;
+	l->group_phase = TD_GROUP_NONE;
 	if (l->sweep_cursor < (e->layout.slots + 63) / 64)
 		return;
 	l->sweep_on = false;
@@ -321,17 +402,15 @@ static void end_sweep(struct td_engine *e, struct td_list *woken)
 	wake_sweep_waiters(e, woken);
 }
 
-void td_group_done(struct td_engine *e, struct td_list *woken)
+/* Apply some records of the durable group to memory. True: all are applied. */
+static bool apply_records(struct td_engine *e)
 {
 	struct td_ledger *l = &e->ledger;
+	u32 end = l->group_applied + TD_STEP_SLOTS;
 
-	if (l->scrub_on) {
-		l->scrub_on = false;
-		l->scrub = false;
-		l->group_on = false;
-		return;
-	}
-	for (u32 i = 0; i < l->group_entries; i++) {
+	if (end > l->group_entries)
+		end = l->group_entries;
+	for (u32 i = l->group_applied; i < end; i++) {
 		u64 record;
 		u32 slot;
 
@@ -340,9 +419,23 @@ void td_group_done(struct td_engine *e, struct td_list *woken)
 			     i % TD_BLOCK_ENTRIES, &slot, &record);
 		td_word_recorded(&e->words[slot]);
 	}
+	l->group_applied = end;
+	return end == l->group_entries;
+}
+
+/* End some of the cleanings and discards that the group has recorded. True: all have ended. */
+static bool end_recorded(struct td_engine *e, struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+	u64 frames = 0;
+
 	while (l->recording.next != &l->recording) {
 		struct td_req *r = td_req_of_gate(l->recording.next);
 
+		if (frames >= TD_STEP_SLOTS)
+			return false;
+		frames += td_frame_of(r->sector + r->count - 1) + 1 -
+			  td_frame_of(r->sector);
 		td_link_del(&r->gate);
 		for (u32 i = 0; i < r->nr_parts; i++)
 			td_index_clean(e, r->parts[i].slot, r->parts[i].mask);
@@ -351,5 +444,33 @@ void td_group_done(struct td_engine *e, struct td_list *woken)
 		td_end(e, r, woken);
 		td_wake(woken, r, r->drops ? TD_DO_ANSWER | TD_DO_END : TD_DO_END);
 	}
+	return true;
+}
+
+bool td_group_done(struct td_engine *e, struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (l->scrub_on) {
+		l->scrub_on = false;
+		l->scrub = false;
+		l->group_phase = TD_GROUP_NONE;
+		return false;
+	}
+	if (!apply_records(e) || !end_recorded(e, woken))
+		return true;
 	end_sweep(e, woken);
+	return false;
+}
+
+void td_group_fail(struct td_engine *e, struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+
+	while (l->recording.next != &l->recording) {
+		struct td_req *r = td_req_of_gate(l->recording.next);
+
+		td_link_del(&r->gate);
+		td_record_failed(e, r, woken);
+	}
 }

@@ -47,19 +47,27 @@ enum td_work_kind {
 	TD_WORK_PAGES,		/* SSD write */
 	TD_WORK_HEAD,		/* SSD write, PREFLUSH and FUA: a checkpoint takes effect */
 	TD_WORK_NOTE,		/* SSD write, FUA: a note of watched places (watch.h) */
+	TD_WORK_STEP,		/* no I/O: call td_work_next() again, unlock in between */
 	TD_WORK_KINDS
 };
 
 /*
  * The ledger's own I/O. @buffer is one of the engine's; it is the caller's from
- * td_work_next() until td_work_done().
+ * td_work_next() until td_work_done(). td_work_fill() prints it.
  */
 struct td_work {
 	u8 kind;
 	u64 sector;	/* on the SSD */
 	u32 sectors;	/* 0 for flushes */
 	void *buffer;
+	u64 number;	/* of the group or checkpoint; 0: td_work_fill() has nothing to do */
 };
+
+/*
+ * About so many slots are looked at before the lock is released: the caller may hold it
+ * with interrupts off, and each slot may cost a miss of the processor's cache.
+ */
+#define TD_STEP_SLOTS	ENV_STEP_SLOTS
 
 #define TD_GROUP_BYTES	(TD_GROUP_BLOCKS_MAX * TD_BLOCK_BYTES)
 #define TD_PAGES_BATCH	8u
@@ -77,6 +85,7 @@ struct td_ledger {
 	/* memory: the caller's, set before td_engine_init() */
 	u64 *pending;			/* a bit a slot: to be recorded */
 	u64 *pending_words;		/* a bit a u64 of pending */
+	u64 *pending_tops;		/* a bit a u64 of pending_words */
 	struct td_mark *marks;
 	u8 *marks_image;		/* bits of all marks that are not CLEAR */
 	u8 *group_buffer;		/* TD_GROUP_BYTES */
@@ -86,7 +95,6 @@ struct td_ledger {
 	/* td_ledger_init() sets all from here on */
 	u32 nr_marks;
 	u32 mark_shift;
-	u32 nr_pending_words;		/* u64s in pending_words */
 	u32 nr_pending;			/* slots */
 	u64 dirty;			/* quarters */
 	u64 fresh;			/* of them: td_req.fresh of all requests */
@@ -110,9 +118,10 @@ struct td_ledger {
 	u64 sweep_done;
 	u32 sweep_cursor;		/* index in pending[] where the sweep goes on */
 	u32 group_entries;		/* of the group being written */
+	u32 group_applied;		/* of them: memory shows that they are durable */
+	u8 group_phase;			/* ledger_int.h */
 	bool sweep_wanted;
 	bool sweep_on;			/* begun and not done */
-	bool group_on;			/* its work is under way */
 	bool changed;			/* something is pending */
 	bool ssd_unflushed;		/* dirty data written since the last sweep */
 	struct td_link sweep_waiters;	/* td_req.gate, in order of td_req.sweep */
@@ -169,6 +178,7 @@ struct td_sizes {
 	u64 sets;		/* struct td_set */
 	u64 pending;		/* u64 */
 	u64 pending_words;	/* u64 */
+	u64 pending_tops;	/* u64 */
 	u64 marks;		/* struct td_mark */
 	u64 marks_image;	/* bytes */
 	u64 buckets;		/* struct td_bucket */
@@ -178,14 +188,17 @@ struct td_sizes td_engine_sizes(const struct td_super *sb,
 				const struct td_layout *l);
 
 /*
- * Fill in *w with the ledger's next I/O; false: none. Call until false after every
- * event when td_work_due() says so. Several works may be under way, one of each
- * kind. td_work_done() tells the result of a work. Both append to @woken the
- * requests that may go on.
+ * Fill in *w with the ledger's next I/O, or TD_WORK_STEP; false: none. Call until false
+ * after every event when td_work_due() says so. Several works may be under way, one of
+ * each kind. td_work_done() tells the result of a work; true: call it again with the
+ * same arguments, and release the lock in between. Both append to @woken the requests
+ * that may go on.
  */
 bool td_work_next(struct td_engine *e, struct td_work *w, struct td_list *woken);
-void td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
+bool td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 		  struct td_list *woken);
+/* Prints what @w is to write, between the two. No lock, any context. */
+void td_work_fill(struct td_engine *e, const struct td_work *w);
 /* May td_work_next() have work? A hint, no lock. */
 bool td_work_due(const struct td_engine *e);
 
@@ -205,6 +218,7 @@ static inline void td_ledger_pend(struct td_ledger *l, u32 slot)
 		return;
 	*word |= bit;
 	l->pending_words[slot / 4096] |= 1ull << slot / 64 % 64;
+	l->pending_tops[slot / 262144] |= 1ull << slot / 4096 % 64;
 	l->nr_pending++;
 	l->changed = true;
 }

@@ -47,10 +47,25 @@ static inline bool td_recording(const struct td_req *r)
 	return r->phase == TD_PHASE_RECORDING;
 }
 
+/* td_ledger.group_phase */
+enum {
+	TD_GROUP_NONE,
+	TD_GROUP_SLOTS,		/* its slots are being put */
+	TD_GROUP_REQUESTS,	/* its cleanings and discards are being put */
+	TD_GROUP_WRITTEN,	/* under way, or durable and being applied to memory */
+};
+
 /* Groups */
 bool td_group_next(struct td_engine *e, struct td_work *w);
-/* The group is durable; or, if it had no entry, the SSD was flushed. */
-void td_group_done(struct td_engine *e, struct td_list *woken);
+/*
+ * The group is durable; or, if it had no entry, the SSD was flushed. True: call it again,
+ * some records are not applied to memory yet.
+ */
+bool td_group_done(struct td_engine *e, struct td_list *woken);
+/* td_work_fill() of a group. */
+void td_group_fill(const struct td_engine *e, const struct td_work *w);
+/* The SSD failed: the cleanings and discards that a group records end. */
+void td_group_fail(struct td_engine *e, struct td_list *woken);
 
 /* flush.c: flushes of both devices */
 u32 td_flush_begin(struct td_engine *e, struct td_req *r);
@@ -106,6 +121,8 @@ void td_checkpoint_want(struct td_engine *e);
 bool td_checkpoint_next(struct td_engine *e, struct td_work *w);
 void td_checkpoint_done(struct td_engine *e, const struct td_work *w,
 			struct td_list *woken);
+/* td_work_fill() of pages and heads. */
+void td_checkpoint_fill(struct td_engine *e, const struct td_work *w);
 /* Is all recorded that was forgotten at once? Else @r is woken when it is. */
 bool td_checkpoint_whole(struct td_engine *e, struct td_req *r);
 

@@ -36,6 +36,7 @@ struct td_sizes td_engine_sizes(const struct td_super *sb,
 		.sets = l->slots >> l->way_shift,
 		.pending = ((u64)l->slots + 63) / 64,
 		.pending_words = ((u64)l->slots + 4095) / 4096,
+		.pending_tops = ((u64)l->slots + 262143) / 262144,
 		.marks = marks,
 		.marks_image = (marks + TD_BLOCK_MARKS - 1) / TD_BLOCK_MARKS *
 			       (u64)TD_BLOCK_BYTES,

@@ -60,22 +60,25 @@ static void submit_work(struct tandem *t, struct tandem_work *w)
 		submit_bio_noacct(&w->bio);
 }
 
-/* Take one work and submit it. False: there was none. */
+/* Take one work and submit it, or let core make a step. False: there was none. */
 static bool submit_next(struct tandem *t, struct td_list *woken)
 {
 	struct td_work work;
 	struct tandem_work *w = NULL;
 	unsigned long flags = tandem_lock(t);
+	bool any = !t->halted && td_work_next(&t->engine, &work, woken);
 
-	if (!t->halted && td_work_next(&t->engine, &work, woken)) {
+	if (any && work.kind != TD_WORK_STEP) {
 		w = &t->works[work.kind];
 		w->work = work;
 		t->works_on++;
 	}
 	tandem_unlock(t, flags);
-	if (w)
+	if (w) {
+		td_work_fill(&t->engine, &w->work);
 		submit_work(t, w);
-	return w;
+	}
+	return any;
 }
 
 static void carry_on_request(struct tandem *t, struct td_req *r, struct td_list *woken)
@@ -127,16 +130,18 @@ static void done_work(struct work_struct *work)
 	bool ok = !w->bio.bi_status;
 	struct td_list woken;
 	unsigned long flags;
-	bool last, clean;
+	bool last, clean, again;
 
 	td_list_init(&woken);
 	bio_uninit(&w->bio);
-	flags = tandem_lock(t);
-	/* Quarters that were dirty but not recorded may be cleaned now. */
-	clean = w->work.kind == TD_WORK_GROUP && t->cleaner.waits_for_record;
-	td_work_done(&t->engine, &w->work, ok, &woken);
-	/* From here on @w may be in use again. */
-	tandem_unlock(t, flags);
+	do {
+		flags = tandem_lock(t);
+		/* Quarters that were dirty but not recorded may be cleaned now. */
+		clean = w->work.kind == TD_WORK_GROUP && t->cleaner.waits_for_record;
+		again = td_work_done(&t->engine, &w->work, ok, &woken);
+		/* From here on @w may be in use again, but for another step. */
+		tandem_unlock(t, flags);
+	} while (again);
 	tandem_carry_on(t, &woken);
 	if (clean)
 		tandem_cleaner_kick(t);

@@ -39,8 +39,9 @@ static bool allocate(struct tdg_ghost *g)
 	e->buckets = calloc(td_engine_buckets(&e->layout), sizeof(*e->buckets));
 	e->ledger.pending = calloc(nr_pending(g) + 1, sizeof(u64));
 	e->ledger.pending_words = calloc(slots / 4096 + 1, sizeof(u64));
+	e->ledger.pending_tops = calloc(slots / 262144 + 1, sizeof(u64));
 	return e->words && e->sets && e->buckets && e->ledger.pending &&
-	       e->ledger.pending_words;
+	       e->ledger.pending_words && e->ledger.pending_tops;
 }
 
 struct tdg_ghost *tdg_new(const struct tdg_shape *shape)
@@ -75,6 +76,7 @@ void tdg_free(struct tdg_ghost *g)
 	free(g->e.buckets);
 	free(g->e.ledger.pending);
 	free(g->e.ledger.pending_words);
+	free(g->e.ledger.pending_tops);
 	free(g);
 }
 
@@ -90,7 +92,7 @@ static void record(struct tdg_ghost *g)
 
 	if (!l->nr_pending)
 		return;
-	for (u32 i = 0; i < l->nr_pending_words; i++) {
+	for (u32 i = 0; i < (g->e.layout.slots + 4095) / 4096; i++) {
 		for (u64 some = l->pending_words[i]; some; some &= some - 1) {
 			u32 at = i * 64 + env_first_bit(some);
 

@@ -278,11 +278,11 @@ impl Driver<'_> {
         let before = self.cache.dirty_bytes();
         while self.cache.engine.work_due() {
             loop {
-                let (work, waking) = self.cache.engine.work_next();
+                let (work, waking) = self.cache.engine.next_io();
                 self.wake(waking)?;
                 let Some(work) = work else { break };
                 self.carry_out(&work)?;
-                let waking = self.cache.engine.work_done(work.kind, true);
+                let waking = self.cache.engine.io_done(work.kind, true);
                 self.wake(waking)?;
             }
         }
@@ -309,6 +309,7 @@ impl Driver<'_> {
                 .flush()
                 .map_err(|e| stopped(self.disk, Duty::StoreData, e)),
             WorkKind::Pages => write(),
+            WorkKind::Step => Ok(()),
             WorkKind::Marks | WorkKind::Note => write().and_then(|()| flush_ssd()),
             // What a record describes is durable before the record.
             WorkKind::Group | WorkKind::Head => {

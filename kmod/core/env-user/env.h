@@ -29,6 +29,9 @@ typedef uint64_t __le64;
 #define env_noinline	__attribute__((__noinline__))
 #define env_inline	inline __attribute__((__always_inline__))
 
+/* ledger.h; as few as can be, so that the simulator meets all that comes between two steps */
+#define ENV_STEP_SLOTS	1u
+
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define cpu_to_le32(x)	((__le32)(x))
 #define cpu_to_le64(x)	((__le64)(x))

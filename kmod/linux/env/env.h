@@ -19,6 +19,9 @@
 #define env_noinline	noinline
 #define env_inline	__always_inline
 
+/* ledger.h; some 10 us, should each slot miss the processor's cache */
+#define ENV_STEP_SLOTS	64u
+
 struct env_atomic64 {
 	atomic64_t v;
 };

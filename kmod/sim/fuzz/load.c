@@ -218,7 +218,9 @@ static bool is_pending(const struct td_ledger *l, u32 slot)
 {
 	bool pending = l->pending[slot / 64] >> slot % 64 & 1;
 	bool word = l->pending_words[slot / 4096] >> slot / 64 % 64 & 1;
+	bool top = l->pending_tops[slot / 262144] >> slot / 4096 % 64 & 1;
 
+	must(top || !word, "a word of the summary is missing in its own");
 	must(word || !pending, "a pending word is missing in the summary");
 	return pending;
 }
@@ -338,9 +340,11 @@ static void check_further_use(struct cache *c, u32 count)
 			td_tick(&c->e);
 		}
 		td_list_init(&woken);
-		if (td_work_next(&c->e, &w, &woken)) {
+		if (td_work_next(&c->e, &w, &woken) && w.kind != TD_WORK_STEP) {
+			td_work_fill(&c->e, &w);
 			write_to_image(c, &w);
-			td_work_done(&c->e, &w, true, &woken);
+			while (td_work_done(&c->e, &w, true, &woken))
+				;
 		}
 		must(!td_list_pop(&woken), "a request is woken, but none waited");
 	}

@@ -48,6 +48,7 @@ static void plan_cache(struct cache *c, u32 which)
 	c->e.buckets = zeroed(c->sizes.buckets, sizeof(struct td_bucket));
 	c->e.ledger.pending = zeroed(c->sizes.pending, sizeof(u64));
 	c->e.ledger.pending_words = zeroed(c->sizes.pending_words, sizeof(u64));
+	c->e.ledger.pending_tops = zeroed(c->sizes.pending_tops, sizeof(u64));
 	c->e.ledger.marks = zeroed(c->sizes.marks, sizeof(struct td_mark));
 	c->e.ledger.marks_image = zeroed(c->sizes.marks_image, 1);
 	c->e.ledger.group_buffer = zeroed(1, TD_GROUP_BYTES);
@@ -95,6 +96,7 @@ static void renew_engine(struct cache *c)
 		.ledger = {
 			.pending = c->e.ledger.pending,
 			.pending_words = c->e.ledger.pending_words,
+			.pending_tops = c->e.ledger.pending_tops,
 			.marks = c->e.ledger.marks,
 			.marks_image = c->e.ledger.marks_image,
 			.group_buffer = c->e.ledger.group_buffer,
@@ -107,6 +109,7 @@ static void renew_engine(struct cache *c)
 	memset(e.words, 0, c->sizes.words * sizeof(struct td_word));
 	memset(e.ledger.pending, 0, c->sizes.pending * sizeof(u64));
 	memset(e.ledger.pending_words, 0, c->sizes.pending_words * sizeof(u64));
+	memset(e.ledger.pending_tops, 0, c->sizes.pending_tops * sizeof(u64));
 	memset(e.ledger.marks, 0, c->sizes.marks * sizeof(struct td_mark));
 	memset(e.ledger.marks_image, 0, c->sizes.marks_image);
 	c->e = e;

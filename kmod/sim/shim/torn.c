@@ -40,6 +40,7 @@ static void free_cache(struct cache *c)
 	free(c->e.buckets);
 	free(c->e.ledger.pending);
 	free(c->e.ledger.pending_words);
+	free(c->e.ledger.pending_tops);
 	free(c->e.ledger.marks);
 	free(c->e.ledger.marks_image);
 	free(c->e.ledger.group_buffer);
@@ -335,13 +336,17 @@ static bool do_all_work(struct torn *t, struct td_list *woken)
 	for (u32 i = 0; i < 3; i++)
 		td_tick(e);
 	while (td_work_next(e, &w, woken)) {
+		if (w.kind == TD_WORK_STEP)
+			continue;
+		td_work_fill(e, &w);
 		/*
 		 * A large group is likely to meet what a cut left of another
 		 * group.
 		 */
 		if (!carry_out_work(t, &w, w.sectors > TD_BLOCK_SECTORS ? 3 : 12))
 			return false;
-		td_work_done(e, &w, true, woken);
+		while (td_work_done(e, &w, true, woken))
+			;
 		/*
 		 * More changes, so that the checkpoint's pages meet changes
 		 * that are pending.

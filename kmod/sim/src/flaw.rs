@@ -96,8 +96,8 @@ const SITES: [Site; 17] = [
 
 impl Site {
     /// The site of the ledger's own I/O.
-    pub fn of_work(kind: WorkKind) -> Site {
-        match kind {
+    pub fn of_work(kind: WorkKind) -> Option<Site> {
+        Some(match kind {
             WorkKind::Group => Site::Group,
             WorkKind::FlushSsd => Site::FlushSsd,
             WorkKind::FlushDisk => Site::FlushDisk,
@@ -105,7 +105,8 @@ impl Site {
             WorkKind::Note => Site::Note,
             WorkKind::Pages => Site::Pages,
             WorkKind::Head => Site::Head,
-        }
+            WorkKind::Step => return None,
+        })
     }
 
     /// The site of a request's I/O. `alone`: the request does not go to the disk.

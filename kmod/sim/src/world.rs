@@ -8,7 +8,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::disk::Disk;
-use crate::engine::{Actions, Core, Engine, Geometry, Mode, ReqKind, Request, Waking};
+use crate::engine::{
+    Actions, Core, Engine, Geometry, Mode, ReqKind, Request, Waking, Work, WorkKind,
+};
 use crate::flaw::Flaw;
 use crate::oracle::{Oracle, Time, Violation};
 use crate::queue::{Buffer, Io, Memory, Queue};
@@ -148,6 +150,14 @@ enum Task {
         slot: u32,
     },
     Work,
+    /// The ledger's I/O is filled in and submitted.
+    Submit {
+        work: Work,
+    },
+    /// More of the result of the ledger's I/O of this kind is applied.
+    Apply {
+        kind: WorkKind,
+    },
     Clean,
     /// All groups are being forgotten; this one is next.
     Forget {

@@ -410,14 +410,21 @@ static void work_bytes(struct tdu_engine *s, u32 kind, u32 from, u32 sectors,
 	       sectors * 512ull);
 }
 
-static void work_done(struct tdu_engine *s, u32 kind, bool ok,
+static void work_fill(struct tdu_engine *s, u32 kind)
+{
+	td_work_fill(&s->e, &s->works[kind]);
+}
+
+static bool work_done(struct tdu_engine *s, u32 kind, bool ok,
 		      struct tdu_list *list)
 {
 	struct td_list woken;
+	bool again;
 
 	td_list_init(&woken);
-	td_work_done(&s->e, &s->works[kind], ok, &woken);
+	again = td_work_done(&s->e, &s->works[kind], ok, &woken);
 	tdu_report_woken(&woken, list);
+	return again;
 }
 
 static void engine_tick(struct tdu_engine *s)
@@ -484,6 +491,7 @@ static const struct tdu_api api = {
 	.sweep_at_once_end = sweep_at_once_end,
 	.work_due = work_due,
 	.work_next = work_next,
+	.work_fill = work_fill,
 	.work_bytes = work_bytes,
 	.work_done = work_done,
 	.tick = engine_tick,

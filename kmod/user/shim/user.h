@@ -147,10 +147,13 @@ struct tdu_api {
 	/* Kinds are numbered as td_work_kind. */
 	bool (*work_next)(struct tdu_engine *engine, u32 *kind, u64 *sector,
 			  u32 *sectors, struct tdu_list *list);
+	/* To be called before work_bytes(), once. */
+	void (*work_fill)(struct tdu_engine *engine, u32 kind);
 	/* Copies what the work of @kind, which is under way, is to write. */
 	void (*work_bytes)(struct tdu_engine *engine, u32 kind, u32 from,
 			   u32 sectors, u8 *bytes);
-	void (*work_done)(struct tdu_engine *engine, u32 kind, bool ok,
+	/* True: to be called again. */
+	bool (*work_done)(struct tdu_engine *engine, u32 kind, bool ok,
 			  struct tdu_list *list);
 	void (*tick)(struct tdu_engine *engine);
 	/* watch.h; the place of the request whose action is SUM */

@@ -331,8 +331,9 @@ pub struct Api {
     pub work_due: unsafe extern "C" fn(*mut RawEngine) -> bool,
     pub work_next:
         unsafe extern "C" fn(*mut RawEngine, *mut u32, *mut u64, *mut u32, *mut List) -> bool,
+    pub work_fill: unsafe extern "C" fn(*mut RawEngine, u32),
     pub work_bytes: unsafe extern "C" fn(*mut RawEngine, u32, u32, u32, *mut u8),
-    pub work_done: unsafe extern "C" fn(*mut RawEngine, u32, bool, *mut List),
+    pub work_done: unsafe extern "C" fn(*mut RawEngine, u32, bool, *mut List) -> bool,
     pub tick: unsafe extern "C" fn(*mut RawEngine),
     pub summing: unsafe extern "C" fn(*const RawRequest) -> u64,
     pub summed:

@@ -119,10 +119,11 @@ pub enum WorkKind {
     Pages,
     Head,
     Note,
+    Step,
 }
 
 /// All kinds of work, in core's order.
-pub const WORK_KINDS: [WorkKind; 7] = [
+pub const WORK_KINDS: [WorkKind; 8] = [
     WorkKind::Group,
     WorkKind::FlushSsd,
     WorkKind::FlushDisk,
@@ -130,6 +131,7 @@ pub const WORK_KINDS: [WorkKind; 7] = [
     WorkKind::Pages,
     WorkKind::Head,
     WorkKind::Note,
+    WorkKind::Step,
 ];
 
 /// I/O of the ledger's own; sectors of the SSD.

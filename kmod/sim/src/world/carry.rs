@@ -49,6 +49,8 @@ impl World {
                 Ok(())
             }
             Task::Work => self.take_work(),
+            Task::Submit { work } => self.carry_work(work),
+            Task::Apply { kind } => self.apply_work(kind, true),
             Task::Forget { group } => {
                 self.forget_next(group);
                 Ok(())

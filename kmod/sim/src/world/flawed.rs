@@ -14,7 +14,7 @@ impl World {
     fn site(&self, io: &Io) -> Option<Site> {
         let id = io.token >> 3;
         match role(io) {
-            Role::Work => Some(Site::of_work(WORK_KINDS[id as usize])),
+            Role::Work => Site::of_work(WORK_KINDS[id as usize]),
             Role::Home => Some(Site::Home),
             Role::Span | Role::Extent => {
                 let sub = self.subs.get(&id)?;

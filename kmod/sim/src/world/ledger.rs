@@ -40,12 +40,23 @@ impl World {
         loop {
             let (work, woken) = self.engine.work_next();
             self.wake(woken);
-            match work {
-                Some(work) => self.carry_work(work)?,
-                None => break,
-            }
+            let Some(work) = work else { break };
             any = true;
             self.asked_in_vain = 0;
+            match work.kind {
+                WorkKind::Step => {
+                    self.work_due = true;
+                    // Half of the steps are slow, so that much comes in between.
+                    let slow = self.rng.bool();
+                    self.tasks.push((Task::Work, slow));
+                    break;
+                }
+                // What is printed without the lock meets what comes in between.
+                WorkKind::Group | WorkKind::Pages | WorkKind::Head => {
+                    self.later(Task::Submit { work });
+                }
+                _ => self.carry_work(work)?,
+            }
         }
         // A look for work ends with a release of the lock. While a write waits for a cleaning, that makes the cleaner
         // look again.
@@ -57,18 +68,20 @@ impl World {
         Ok(())
     }
 
-    fn carry_work(&mut self, work: Work) -> Result<(), Fault> {
+    pub(super) fn carry_work(&mut self, work: Work) -> Result<(), Fault> {
         let Work {
             kind,
             mut first,
             count,
         } = work;
+        self.engine.work_fill(kind);
         let (side, does, preflush, fua) = match kind {
             WorkKind::Group | WorkKind::Head => (Side::Ssd, Kind::Write, true, true),
             WorkKind::Marks | WorkKind::Note => (Side::Ssd, Kind::Write, false, true),
             WorkKind::Pages => (Side::Ssd, Kind::Write, false, false),
             WorkKind::FlushSsd => (Side::Ssd, Kind::Flush, false, false),
             WorkKind::FlushDisk => (Side::Origin, Kind::Flush, false, false),
+            WorkKind::Step => return Err(Fault::Other("a step is no I/O".to_owned())),
         };
         self.last = "work";
         if kind == WorkKind::Note {
@@ -112,6 +125,7 @@ impl World {
             WorkKind::Pages => "pages done",
             WorkKind::Head => "head done",
             WorkKind::Note => "note done",
+            WorkKind::Step => "step",
         };
         if kind == WorkKind::FlushDisk {
             self.seen.disk_errors += u64::from(failed);
@@ -126,8 +140,16 @@ impl World {
             self.metadata_written(kind);
         }
         self.asked_in_vain = 0;
+        self.apply_work(kind, !failed)
+    }
+
+    /// Core applies what it learned by the end of an I/O of its own, or the next part of that.
+    pub(super) fn apply_work(&mut self, kind: WorkKind, ok: bool) -> Result<(), Fault> {
         let was = self.engine.state();
-        let woken = self.engine.work_done(kind, !failed);
+        let (again, woken) = self.engine.work_done(kind, ok);
+        if again {
+            self.later(Task::Apply { kind });
+        }
         self.wake(woken);
         self.check_state(was)?;
         self.pump();

@@ -151,14 +151,14 @@ fn drop_all(engine: &mut Engine) -> (u64, u64) {
     let (mut bytes, mut before) = (0, 0);
     let mut under_way = VecDeque::new();
     loop {
-        while let (Some(work), _) = engine.work_next() {
+        while let (Some(work), _) = engine.next_io() {
             bytes += work.count * 512;
             under_way.push_back(work.kind);
         }
         let Some(kind) = under_way.pop_front() else {
             return (bytes, before);
         };
-        let woken = engine.work_done(kind, true);
+        let woken = engine.io_done(kind, true);
         if !answered && !woken.is_empty() {
             answered = true;
             before = bytes;

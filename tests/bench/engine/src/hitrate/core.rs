@@ -184,9 +184,9 @@ impl Cache {
     /// Lets the ledger do all that it has to do.
     fn work(engine: &mut Engine, waking: &mut Waking) {
         engine.tick();
-        while let (Some(work), woken) = engine.work_next() {
+        while let (Some(work), woken) = engine.next_io() {
             waking.extend(woken);
-            waking.extend(engine.work_done(work.kind, true));
+            waking.extend(engine.io_done(work.kind, true));
         }
     }
 }
