@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Checkpoints: the whole index is written anew, so that the ring's older groups may
- * be overwritten.
+ * Checkpoints: what changed in the index is written to its pages, so that the ring's older
+ * groups may be overwritten.
  *
  * Invariants:
  *   P1  Pages are taken from the words as they are, one after another, while more
@@ -22,11 +22,18 @@
  *   P5  When a sweeping checkpoint has taken effect, the head before it is wiped. Else, if
  *       the newer head rotted, the older one would be believed with all that was dropped,
  *       and no group behind it would show that the index is old.
+ *   P6  With TD_SUPER_PARTS an area keeps the pages that are the same as when the area was
+ *       written last, two checkpoints ago. A page differs from when a group with a record
+ *       of it was applied, or a slot of it was forgotten at once; and after a load, in the
+ *       area that was not loaded. Not from when the group was made: the page may be taken
+ *       in between, while quarters are dirty that the group records clean.
  *
  * Pages are filled without the lock: a word may change between two others that are read.
  * A page may be newer than the ring: if a frame moved from one slot to another
  * meanwhile, both slots may name it. The load drops the older copy (load_slots.c).
  * Threads: the engine's lock, but for td_checkpoint_fill().
+ * Why two areas: a page that a cut tears is one of the area that does not count. And a
+ * start reads one area from its begin to its end.
  * Why P4: groups that record a whole large cache free fill the ring many times, each time
  * with a checkpoint, and every flush would wait for them. Nobody waits for this one but a
  * start and a stop.
@@ -34,6 +41,14 @@
 #include "ledger_int.h"
 
 enum { IDLE, PAGES, HEAD, WIPE };
+
+/* Pages that are looked at before the lock is released. */
+#define STEP_PAGES	(64 * TD_STEP_SLOTS)
+
+static bool has_parts(const struct td_ledger *l)
+{
+	return l->super.incompat & TD_SUPER_PARTS;
+}
 
 void td_checkpoint_want(struct td_engine *e)
 {
@@ -55,10 +70,16 @@ static void begin_checkpoint(struct td_ledger *l)
 	l->page = 0;
 }
 
+/* The area that is written now, which is the number's. */
+static u32 area_of(const struct td_ledger *l)
+{
+	return (l->checkpoint + 1) & 1;
+}
+
 /* Sector on the SSD of the head of the checkpoint being written; pages follow. */
 static u64 head_sector(const struct td_ledger *l)
 {
-	return td_checkpoint_sector(&l->super, (l->checkpoint + 1) & 1);
+	return td_checkpoint_sector(&l->super, area_of(l));
 }
 
 static void fill_page(struct td_engine *e, u8 *buffer, u64 number, u32 page)
@@ -69,7 +90,18 @@ static void fill_page(struct td_engine *e, u8 *buffer, u64 number, u32 page)
 	for (u32 i = 0; i < TD_PAGE_SLOTS && first + i < e->layout.slots; i++)
 		td_page_put(buffer, i,
 			    td_record_of(td_word_load(&e->words[first + i])));
-	td_page_seal(buffer, e->ledger.super.uuid, number, page);
+	td_page_seal(buffer, &e->ledger.super, number, page);
+}
+
+/* td_checkpoint.sum of an area; nobody writes its pages now. */
+static u64 sum_pages(const struct td_engine *e, u32 area)
+{
+	u32 pages = td_page_count(e->layout.slots);
+	u64 sum = 0;
+
+	for (u32 i = 0; i < pages; i++)
+		sum += td_page_digest(i, e->ledger.pages[i].number[area]);
+	return sum;
 }
 
 static void fill_head(const struct td_engine *e, const struct td_work *w)
@@ -82,10 +114,13 @@ static void fill_head(const struct td_engine *e, const struct td_work *w)
 		.slots = e->layout.slots,
 	};
 
-	if (l->checkpoint_phase == WIPE)
+	if (l->checkpoint_phase == WIPE) {
 		memset(w->buffer, 0, TD_BLOCK_BYTES);
-	else
-		td_checkpoint_seal(w->buffer, l->super.uuid, &c);
+		return;
+	}
+	if (has_parts(l))
+		c.sum = sum_pages(e, w->number & 1);
+	td_checkpoint_seal(w->buffer, l->super.uuid, &c);
 }
 
 void td_checkpoint_fill(struct td_engine *e, const struct td_work *w)
@@ -100,16 +135,35 @@ void td_checkpoint_fill(struct td_engine *e, const struct td_work *w)
 			  e->ledger.page + i);
 }
 
-static void take_pages(struct td_engine *e, struct td_work *w)
+/* Must the checkpoint write @page? */
+static bool differs(const struct td_ledger *l, u32 page)
+{
+	return !has_parts(l) || !(l->pages[page].same >> area_of(l) & 1);
+}
+
+/* The next pages that differ are a work; false: none of those looked at does. */
+static bool take_pages(struct td_engine *e, struct td_work *w)
 {
 	struct td_ledger *l = &e->ledger;
-	u32 left = td_page_count(e->layout.slots) - l->page;
+	u32 pages = td_page_count(e->layout.slots);
+	u32 end = pages - l->page < STEP_PAGES ? pages : l->page + STEP_PAGES;
 
-	l->page_batch = left < TD_PAGES_BATCH ? left : TD_PAGES_BATCH;
+	while (l->page < end && !differs(l, l->page))
+		l->page++;
+	l->page_batch = 0;
+	while (l->page_batch < TD_PAGES_BATCH && l->page + l->page_batch < end &&
+	       differs(l, l->page + l->page_batch)) {
+		struct td_page *p = &l->pages[l->page + l->page_batch++];
+
+		/* What changes from here on makes it differ again. */
+		p->same |= (u8)(1u << area_of(l));
+		p->number[area_of(l)] = (u32)(l->checkpoint + 1);
+	}
 	w->kind = TD_WORK_PAGES;
 	w->sector = head_sector(l) + (u64)(l->page + 1) * TD_BLOCK_SECTORS;
 	w->sectors = l->page_batch * TD_BLOCK_SECTORS;
 	w->buffer = l->pages_buffer;
+	return l->page_batch;
 }
 
 static void take_head(struct td_engine *e, struct td_work *w)
@@ -133,10 +187,15 @@ bool td_checkpoint_next(struct td_engine *e, struct td_work *w)
 			return false;
 		begin_checkpoint(l);
 	}
-	if (l->checkpoint_phase == PAGES)
-		take_pages(e, w);
-	else
+	if (l->checkpoint_phase == PAGES &&
+	    l->page == td_page_count(e->layout.slots))
+		l->checkpoint_phase = HEAD;
+	if (l->checkpoint_phase != PAGES) {
 		take_head(e, w);
+	} else if (!take_pages(e, w)) {
+		w->kind = TD_WORK_STEP;
+		return true;
+	}
 	w->number = l->checkpoint + 1;
 	l->checkpoint_on = true;
 	return true;
@@ -196,8 +255,6 @@ void td_checkpoint_done(struct td_engine *e, const struct td_work *w,
 	l->checkpoint_on = false;
 	if (w->kind == TD_WORK_PAGES) {
 		l->page += l->page_batch;
-		if (l->page == td_page_count(e->layout.slots))
-			l->checkpoint_phase = HEAD;
 		return;
 	}
 	if (l->checkpoint_phase == HEAD) {

@@ -39,12 +39,13 @@ struct disk_checkpoint {
 	__le64 group;
 	__le32 block;
 	__le32 slots;
-	u8 zero[TD_BLOCK_BYTES - 40];
+	__le64 sum;
+	u8 zero[TD_BLOCK_BYTES - 48];
 };
 
 struct disk_page {
 	__le32 crc;		/* of all behind it */
-	__le32 magic;
+	__le32 magic;		/* with TD_SUPER_PARTS low bits of the number */
 	__le64 record[TD_PAGE_SLOTS];
 };
 
@@ -174,6 +175,7 @@ void td_checkpoint_seal(void *block, const u8 *uuid,
 	d->group = cpu_to_le64(c->group);
 	d->block = cpu_to_le32(c->block);
 	d->slots = cpu_to_le32(c->slots);
+	d->sum = cpu_to_le64(c->sum);
 	d->crc = cpu_to_le32(checkpoint_crc(d, uuid));
 }
 
@@ -189,6 +191,7 @@ bool td_checkpoint_check(const void *block, const u8 *uuid,
 	c->group = le64_to_cpu(d->group);
 	c->block = le32_to_cpu(d->block);
 	c->slots = le32_to_cpu(d->slots);
+	c->sum = le64_to_cpu(d->sum);
 	c->empty = le32_to_cpu(d->flags) == FLAG_EMPTY;
 	return !(le32_to_cpu(d->flags) & ~FLAG_EMPTY) &&
 	       c->number && c->number <= TD_NUMBER_MAX &&
@@ -216,20 +219,32 @@ static u32 page_crc(const struct disk_page *d, const u8 *uuid, u64 number,
 			      sizeof(*d));
 }
 
-void td_page_seal(void *block, const u8 *uuid, u64 number, u32 page)
+void td_page_seal(void *block, const struct td_super *sb, u64 number, u32 page)
 {
 	struct disk_page *d = block;
 
-	d->magic = cpu_to_le32(PAGE_MAGIC);
-	d->crc = cpu_to_le32(page_crc(d, uuid, number, page));
+	d->magic = cpu_to_le32(sb->incompat & TD_SUPER_PARTS ? (u32)number :
+			       PAGE_MAGIC);
+	d->crc = cpu_to_le32(page_crc(d, sb->uuid, number, page));
 }
 
-bool td_page_check(const void *block, const u8 *uuid, u64 number, u32 page)
+u64 td_page_check(const void *block, const struct td_super *sb, u64 newest, u32 page)
 {
 	const struct disk_page *d = block;
+	u32 magic = le32_to_cpu(d->magic);
+	u64 number = newest;
 
-	return le32_to_cpu(d->magic) == PAGE_MAGIC &&
-	       le32_to_cpu(d->crc) == page_crc(d, uuid, number, page);
+	if (sb->incompat & TD_SUPER_PARTS) {
+		u32 back = (u32)newest - magic;
+
+		if (back >= newest)
+			return 0;
+		number -= back;
+	} else if (magic != PAGE_MAGIC) {
+		return 0;
+	}
+	return le32_to_cpu(d->crc) == page_crc(d, sb->uuid, number, page) ?
+		number : 0;
 }
 
 u32 td_mark_shift(u64 origin_sectors)

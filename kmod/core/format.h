@@ -74,6 +74,7 @@ struct td_checkpoint {
 	u64 group;		/* the first group to be applied over it, from 1 on */
 	u32 block;		/* where in the ring that group begins; inside */
 	u32 slots;		/* must be the layout's */
+	u64 sum;		/* TD_SUPER_PARTS: of td_page_digest() of all pages */
 	bool empty;		/* no page was written: all slots hold nothing */
 };
 
@@ -97,9 +98,18 @@ bool td_checkpoint_check(const void *block, const u8 *uuid,
 void td_page_put(void *block, u32 i, u64 record);	/* i < TD_PAGE_SLOTS */
 /* All TD_PAGE_SLOTS of them. */
 const __le64 *td_page_records(const void *block);
-/* @number is the checkpoint's: a page of another one is not sound. */
-void td_page_seal(void *block, const u8 *uuid, u64 number, u32 page);
-bool td_page_check(const void *block, const u8 *uuid, u64 number, u32 page);
+/* @number: of the checkpoint that writes the page. */
+void td_page_seal(void *block, const struct td_super *sb, u64 number, u32 page);
+/*
+ * The number of the checkpoint that wrote the page, @newest or an earlier one; without
+ * TD_SUPER_PARTS it is @newest. 0: the page is not sound.
+ */
+u64 td_page_check(const void *block, const struct td_super *sb, u64 newest, u32 page);
+/* Of a page and the low bits of its number. The sum over all pages shows a lost write. */
+static inline u64 td_page_digest(u32 page, u32 number)
+{
+	return td_hash((u64)page << 32 | number);
+}
 
 /*
  * Intent marks: one bit a region of the disk, in sectors that are sound or not

@@ -351,6 +351,7 @@ void td_index_forget_at_once(struct td_engine *e, u32 slot)
 	}
 	was = td_word_forget(w, TD_QUARTERS, &now);
 	count_used(e, was, now);
+	td_ledger_page_differs(&e->ledger, slot);
 	/* What is left of other slots may change; they are noted as usual. */
 	if (now & TD_W_PENDING && now & ~(TD_W_PENDING | TD_W_STALE))
 		td_ledger_pend(&e->ledger, slot);
@@ -371,6 +372,7 @@ void td_index_clean(struct td_engine *e, u32 slot, unsigned int mask)
 {
 	env_count(e->counters, TD_C_DRAINED,
 		  clean_quarters(e, slot, mask) * TD_QUARTER_SECTORS);
+	td_ledger_page_differs(&e->ledger, slot);
 }
 
 void td_index_drop(struct td_engine *e, u32 slot, unsigned int mask)
@@ -383,6 +385,7 @@ void td_index_drop(struct td_engine *e, u32 slot, unsigned int mask)
 	e->ledger.places_cleaned = cleaned;
 	was = td_word_drop(&e->words[slot], mask, &now);
 	count_used(e, was, now);
+	td_ledger_page_differs(&e->ledger, slot);
 }
 
 void td_index_give_up(struct td_engine *e, u32 slot, unsigned int mask)

@@ -402,8 +402,8 @@ static void end_sweep(struct td_engine *e, struct td_list *woken)
 	wake_sweep_waiters(e, woken);
 }
 
-/* Apply some records of the durable group to memory. True: all are applied. */
-static bool apply_records(struct td_engine *e)
+/* Apply some records of the durable group to memory. */
+static void apply_records(struct td_engine *e)
 {
 	struct td_ledger *l = &e->ledger;
 	u32 end = l->group_applied + TD_STEP_SLOTS;
@@ -418,9 +418,9 @@ static bool apply_records(struct td_engine *e)
 			     i / TD_BLOCK_ENTRIES * TD_BLOCK_BYTES,
 			     i % TD_BLOCK_ENTRIES, &slot, &record);
 		td_word_recorded(&e->words[slot]);
+		td_ledger_page_differs(l, slot);
 	}
 	l->group_applied = end;
-	return end == l->group_entries;
 }
 
 /* End some of the cleanings and discards that the group has recorded. True: all have ended. */
@@ -457,7 +457,11 @@ bool td_group_done(struct td_engine *e, struct td_list *woken)
 		l->group_phase = TD_GROUP_NONE;
 		return false;
 	}
-	if (!apply_records(e) || !end_recorded(e, woken))
+	if (l->group_applied < l->group_entries) {
+		apply_records(e);
+		return true;
+	}
+	if (!end_recorded(e, woken))
 		return true;
 	end_sweep(e, woken);
 	return false;

@@ -77,6 +77,15 @@ struct td_work {
 #define TD_PLACE_SHIFT_MIN	11
 #define TD_PLACES_SHIFT		5
 
+/*
+ * A page of the index. @same has a bit for each area of the checkpoint: the area's page,
+ * which checkpoint @number wrote (low bits), names what the journal behind it need not.
+ */
+struct td_page {
+	u32 number[2];
+	u8 same;
+};
+
 #define TD_SUM_SHIFT	9
 #define TD_DIRTY_SUMS	(TD_MARKS_MAX >> TD_SUM_SHIFT)
 
@@ -86,6 +95,7 @@ struct td_ledger {
 	u64 *pending;			/* a bit a slot: to be recorded */
 	u64 *pending_words;		/* a bit a u64 of pending */
 	u64 *pending_tops;		/* a bit a u64 of pending_words */
+	struct td_page *pages;
 	struct td_mark *marks;
 	u8 *marks_image;		/* bits of all marks that are not CLEAR */
 	u8 *group_buffer;		/* TD_GROUP_BYTES */
@@ -179,6 +189,7 @@ struct td_sizes {
 	u64 pending;		/* u64 */
 	u64 pending_words;	/* u64 */
 	u64 pending_tops;	/* u64 */
+	u64 pages;		/* struct td_page */
 	u64 marks;		/* struct td_mark */
 	u64 marks_image;	/* bytes */
 	u64 buckets;		/* struct td_bucket */
@@ -221,6 +232,12 @@ static inline void td_ledger_pend(struct td_ledger *l, u32 slot)
 	l->pending_tops[slot / 262144] |= 1ull << slot / 4096 % 64;
 	l->nr_pending++;
 	l->changed = true;
+}
+
+/* A record of @slot is durable that no page has. */
+static inline void td_ledger_page_differs(struct td_ledger *l, u32 slot)
+{
+	l->pages[slot / TD_PAGE_SLOTS].same = 0;
 }
 
 /* Is @slot noted as pending? Without the lock a hint. */

@@ -14,6 +14,8 @@
  *       older head: a checkpoint may have records that no group has yet.
  *   R4  Nothing is applied to memory beyond what the layout and the superblock's
  *       checked numbers allow, and no loop depends on what was read.
+ *   R5  A page is believed only if it is of the checkpoint that the head means: without
+ *       TD_SUPER_PARTS by its number, else by the sum of all pages' numbers.
  *
  * What the slots say together is checked last (load_slots.c).
  * Threads: one, before the engine is in use.
@@ -102,13 +104,20 @@ static void load_page(struct td_load *l, const void *block, u32 number)
 	const __le64 *records;
 	u32 first = number * TD_PAGE_SLOTS;
 	u32 count = layout.slots - first;
+	u32 area = l->checkpoint.number & 1;
+	u64 written = 0;
 	bool possible = true;
 
-	if (!block || !td_page_check(block, uuid_of(l), l->checkpoint.number,
-				     number)) {
+	if (block)
+		written = td_page_check(block, &l->e->ledger.super,
+					l->checkpoint.number, number);
+	if (!written || (written & 1) != area) {
 		td_load_fail(l, TD_LOAD_DAMAGED);
 		return;
 	}
+	l->e->ledger.pages[number].number[area] = (u32)written;
+	l->e->ledger.pages[number].same = (u8)(1u << area);
+	l->sum += td_page_digest(number, (u32)written);
 	if (count > TD_PAGE_SLOTS)
 		count = TD_PAGE_SLOTS;
 	records = td_page_records(block);
@@ -165,7 +174,9 @@ static void apply_group(struct td_load *l, const u8 *buffer, u32 blocks)
 			u32 slot;
 
 			td_group_get(block, i, &slot, &record);
-			if (!apply_record(&l->e->layout, l->e->words, slot, record))
+			if (apply_record(&l->e->layout, l->e->words, slot, record))
+				td_ledger_page_differs(&l->e->ledger, slot);
+			else
 				td_load_fail(l, TD_LOAD_IMPOSSIBLE);
 		}
 	}
@@ -310,6 +321,10 @@ static void next_phase(struct td_load *l)
 			    c->empty ? 0 : td_page_count(e->layout.slots));
 		break;
 	case PAGES:
+		/* R5 */
+		if (e->ledger.super.incompat & TD_SUPER_PARTS && !c->empty &&
+		    l->sum != c->sum)
+			td_load_fail(l, TD_LOAD_DAMAGED);
 		l->group = c->group;
 		l->walk = WALKING;
 		l->head = c->block;

@@ -36,6 +36,7 @@ struct td_load {
 	struct td_engine *e;
 	struct td_checkpoint checkpoint;	/* number 0: none was sound yet */
 	u64 group;		/* number of the group that is expected next */
+	u64 sum;		/* td_checkpoint.sum, of the pages that were read */
 	u64 highest;		/* group number of a sound block that was looked at */
 	u32 phase;		/* load.c */
 	u32 at;			/* block, page or group of slots where it goes on */

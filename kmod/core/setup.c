@@ -30,6 +30,7 @@ struct td_sizes td_engine_sizes(const struct td_super *sb,
 				const struct td_layout *l)
 {
 	u32 marks = td_mark_count(sb->origin_sectors);
+	u32 pages = td_page_count(l->slots);
 
 	return (struct td_sizes) {
 		.words = l->slots,
@@ -37,6 +38,7 @@ struct td_sizes td_engine_sizes(const struct td_super *sb,
 		.pending = ((u64)l->slots + 63) / 64,
 		.pending_words = ((u64)l->slots + 4095) / 4096,
 		.pending_tops = ((u64)l->slots + 262143) / 262144,
+		.pages = pages,
 		.marks = marks,
 		.marks_image = (marks + TD_BLOCK_MARKS - 1) / TD_BLOCK_MARKS *
 			       (u64)TD_BLOCK_BYTES,

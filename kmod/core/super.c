@@ -15,7 +15,7 @@
 
 #define MAGIC		0x31304d45444e4154ull	/* "TANDEM01", as bytes */
 #define VERSION		1u
-#define INCOMPAT_KNOWN	(TD_SUPER_CLEAN | TD_SUPER_COLD)
+#define INCOMPAT_KNOWN		(TD_SUPER_CLEAN | TD_SUPER_COLD | TD_SUPER_PARTS)
 #define CRC_SEED	0xffffffffu
 #define JOURNAL_MIN	512u	/* sectors: 256 KiB, eight groups of any size */
 #define JOURNAL_MAX	131072u	/* 64 MiB, so that a start reads no more */
@@ -106,7 +106,7 @@ enum td_super_error td_super_plan(const struct td_identity *id, u64 ssd_sectors,
 	memcpy(sb->uuid, id->uuid, TD_UUID_BYTES);
 	memcpy(sb->origin_id, id->origin_id, id->origin_id_bytes);
 	sb->origin_id_bytes = id->origin_id_bytes;
-	sb->incompat = TD_SUPER_CLEAN;
+	sb->incompat = TD_SUPER_CLEAN | TD_SUPER_PARTS;
 	sb->origin_sectors = id->origin_sectors;
 	sb->ssd_sectors = ssd_sectors;
 	sb->data.start = plan_regions(ssd_sectors, sb);

@@ -44,6 +44,7 @@ enum td_super_error {
  */
 #define TD_SUPER_CLEAN		1u	/* nothing on the SSD is dirty */
 #define TD_SUPER_COLD		2u	/* the index is being made anew: do not read it */
+#define TD_SUPER_PARTS		4u	/* a checkpoint writes the pages that changed */
 
 /*
  * Slots in which a clean copy could not be read: nothing is stored there any more.

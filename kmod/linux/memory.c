@@ -32,6 +32,7 @@ void tandem_engine_free(struct tandem *t)
 	kvfree(l->pending);
 	kvfree(l->pending_words);
 	kvfree(l->pending_tops);
+	kvfree(l->pages);
 	kvfree(l->marks);
 	kvfree(l->marks_image);
 	kfree(l->group_buffer);
@@ -74,6 +75,7 @@ int tandem_engine_alloc(struct tandem *t)
 	l->pending = zeroed_array(sizes.pending, sizeof(*l->pending));
 	l->pending_words = zeroed_array(sizes.pending_words, sizeof(*l->pending_words));
 	l->pending_tops = zeroed_array(sizes.pending_tops, sizeof(*l->pending_tops));
+	l->pages = zeroed_array(sizes.pages, sizeof(*l->pages));
 	l->marks = zeroed_array(sizes.marks, sizeof(*l->marks));
 	l->marks_image = zeroed_array(sizes.marks_image, 1);
 	l->group_buffer = kmalloc(TD_GROUP_BYTES, GFP_ENGINE);
@@ -83,7 +85,7 @@ int tandem_engine_alloc(struct tandem *t)
 	e->counters = __alloc_percpu(TANDEM_NR_COUNTERS * sizeof(u64),
 				     sizeof(u64));
 	if (!e->words || !e->sets || !e->buckets || !l->pending ||
-	    !l->pending_words || !l->pending_tops || !l->marks ||
+	    !l->pending_words || !l->pending_tops || !l->pages || !l->marks ||
 	    !l->marks_image || !l->group_buffer || !l->marks_buffer ||
 	    !l->pages_buffer || !e->watch.buffer || !e->counters) {
 		tandem_engine_free(t);
@@ -124,6 +126,7 @@ static bool empty_in_place(struct tandem *t)
 	zero_array(l->pending, sizes.pending * sizeof(*l->pending));
 	zero_array(l->pending_words, sizes.pending_words * sizeof(*l->pending_words));
 	zero_array(l->pending_tops, sizes.pending_tops * sizeof(*l->pending_tops));
+	zero_array(l->pages, sizes.pages * sizeof(*l->pages));
 	zero_array(l->marks, sizes.marks * sizeof(*l->marks));
 	zero_array(l->marks_image, sizes.marks_image);
 	for_each_possible_cpu(cpu)

@@ -353,7 +353,7 @@ void tandem_super_stopped(struct tandem *t, bool durable)
 	t->owns_super = false;
 	if (durable && t->args.mode != TD_WRITEBACK && !t->engine.ledger.dirty &&
 	    !(t->super.incompat & TD_SUPER_CLEAN))
-		tandem_super_set_flags(t, TD_SUPER_CLEAN);
+		tandem_super_set_flags(t, t->super.incompat | TD_SUPER_CLEAN);
 	if (durable && tandem_retired_changed(t))
 		tandem_super_write(t);
 	mutex_unlock(&t->super_lock);

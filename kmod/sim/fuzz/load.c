@@ -71,6 +71,15 @@ static u64 take_record(struct input *in, const struct cache *c, u32 *slot)
 	       (u64)(valid & how >> 4 & 3) << TD_W_DIRTY_SHIFT;
 }
 
+/* What a page with TD_SUPER_PARTS says of its checkpoint. */
+static u32 own_number(struct cache *c, u64 number, u32 page)
+{
+	__le32 low;
+
+	memcpy(&low, block_at(c, page_sector(c, number, page)) + 4, 4);
+	return le32_to_cpu(low);
+}
+
 static void do_head(struct cache *c, struct input *in)
 {
 	u32 how = (u32)take_bytes(in, 1);
@@ -82,6 +91,11 @@ static void do_head(struct cache *c, struct input *in)
 		.empty = how & 1,
 	};
 	u64 area = how & 4 ? how >> 3 & 1 : head.number & 1;
+	u32 pages = c->super.incompat & TD_SUPER_PARTS && !(how & 16) ?
+		    td_page_count(c->layout.slots) : 0;
+
+	for (u32 i = 0; i < pages; i++)
+		head.sum += td_page_digest(i, own_number(c, head.number, i));
 
 	td_checkpoint_seal(block_at(c, td_checkpoint_sector(&c->super, (u32)area)),
 			   c->super.uuid, &head);
@@ -105,8 +119,8 @@ static void do_pages(struct cache *c, struct input *in)
 			    slot % TD_PAGE_SLOTS, record);
 	}
 	for (u32 i = 0; i < pages; i++)
-		td_page_seal(block_at(c, page_sector(c, number, i)),
-			     c->super.uuid, number, i);
+		td_page_seal(block_at(c, page_sector(c, number, i)), &c->super,
+			     number, i);
 }
 
 static void do_group(struct cache *c, struct input *in)

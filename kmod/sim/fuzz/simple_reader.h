@@ -72,13 +72,27 @@ static bool is_sound(const struct cache *c, const u8 *at, u32 bytes, u64 first,
 static bool simple_pages(struct cache *c, const struct td_checkpoint *head)
 {
 	u32 pages = head->empty ? 0 : td_page_count(c->layout.slots);
+	bool parts = c->super.incompat & 4;
+	u64 sum = 0;
 
 	for (u32 p = 0; p < pages; p++) {
-		u64 sector = page_sector(c, head->number, p);
+		u64 sector = page_sector(c, head->number, p), number = head->number;
 		const u8 *page = block_at(c, sector);
+		char magic[4] = "TDPG";
+		__le32 low;
 
-		if (!is_readable(c, sector) ||
-		    !is_sound(c, page, TD_BLOCK_BYTES, head->number, p, "TDPG"))
+		memcpy(&low, page + 4, 4);
+		if (parts) {
+			/* The last number up to the head's that ends so. */
+			memcpy(magic, &low, 4);
+			while ((u32)number != le32_to_cpu(low) && number &&
+			       head->number - number < 1000)
+				number--;
+			sum += td_hash((u64)p << 32 | le32_to_cpu(low));
+		}
+		if (!is_readable(c, sector) || !number ||
+		    (number ^ head->number) & 1 ||
+		    !is_sound(c, page, TD_BLOCK_BYTES, number, p, magic))
 			return false;
 		for (u32 i = 0; i < TD_PAGE_SLOTS; i++) {
 			u32 slot = p * TD_PAGE_SLOTS + i;
@@ -89,7 +103,7 @@ static bool simple_pages(struct cache *c, const struct td_checkpoint *head)
 				return false;
 		}
 	}
-	return true;
+	return !parts || !pages || sum == head->sum;
 }
 
 /* 0: not there; -1: there, but its records are not to be believed. */

@@ -38,6 +38,8 @@ struct sim_full *sim_full_new(const struct tdu_geometry *g)
 	f->head.number = 2;
 	f->head.group = 1;
 	f->head.slots = l->slots;
+	for (u32 i = 0; g->parts && i < td_page_count(l->slots); i++)
+		f->head.sum += td_page_digest(i, (u32)f->head.number);
 	f->runs = zeroed(l->lanes, sizeof(*f->runs));
 	filled = zeroed(l->groups, 1);
 	ways = 1u << l->way_shift;
@@ -85,7 +87,7 @@ static void full_page(const struct sim_full *f, u32 number, u8 *block)
 		if (slot < f->layout.slots)
 			td_page_put(block, i, record_of(f, (u32)slot));
 	}
-	td_page_seal(block, f->super.uuid, f->head.number, number);
+	td_page_seal(block, &f->super, f->head.number, number);
 }
 
 void sim_full_read(const struct sim_full *f, u64 sector, u32 sectors, u8 *bytes)

@@ -37,6 +37,9 @@ static void plan_cache(struct cache *c, u32 which)
 	id.origin_sectors = sizes[which].origin;
 	must(td_super_plan(&id, sizes[which].ssd, &c->super) == TD_SUPER_OK,
 	     "no plan");
+	/* As caches of before have it. */
+	if (which == 0)
+		c->super.incompat &= ~TD_SUPER_PARTS;
 	td_super_layout(&c->super, sizes[which].block, &c->layout);
 	areas = (u32)(c->super.intent.start + c->super.intent.length -
 		      TD_SUPER_AREA);
@@ -49,6 +52,7 @@ static void plan_cache(struct cache *c, u32 which)
 	c->e.ledger.pending = zeroed(c->sizes.pending, sizeof(u64));
 	c->e.ledger.pending_words = zeroed(c->sizes.pending_words, sizeof(u64));
 	c->e.ledger.pending_tops = zeroed(c->sizes.pending_tops, sizeof(u64));
+	c->e.ledger.pages = zeroed(c->sizes.pages, sizeof(struct td_page));
 	c->e.ledger.marks = zeroed(c->sizes.marks, sizeof(struct td_mark));
 	c->e.ledger.marks_image = zeroed(c->sizes.marks_image, 1);
 	c->e.ledger.group_buffer = zeroed(1, TD_GROUP_BYTES);
@@ -97,6 +101,7 @@ static void renew_engine(struct cache *c)
 			.pending = c->e.ledger.pending,
 			.pending_words = c->e.ledger.pending_words,
 			.pending_tops = c->e.ledger.pending_tops,
+			.pages = c->e.ledger.pages,
 			.marks = c->e.ledger.marks,
 			.marks_image = c->e.ledger.marks_image,
 			.group_buffer = c->e.ledger.group_buffer,
@@ -110,6 +115,7 @@ static void renew_engine(struct cache *c)
 	memset(e.ledger.pending, 0, c->sizes.pending * sizeof(u64));
 	memset(e.ledger.pending_words, 0, c->sizes.pending_words * sizeof(u64));
 	memset(e.ledger.pending_tops, 0, c->sizes.pending_tops * sizeof(u64));
+	memset(e.ledger.pages, 0, c->sizes.pages * sizeof(struct td_page));
 	memset(e.ledger.marks, 0, c->sizes.marks * sizeof(struct td_mark));
 	memset(e.ledger.marks_image, 0, c->sizes.marks_image);
 	c->e = e;

@@ -25,6 +25,9 @@ struct torn {
 	u64 *durable;		/* a record for each slot */
 	u64 *pages;		/* records of the checkpoint that is being written */
 	bool *since;		/* a group recorded the slot since that checkpoint began */
+	u64 number;		/* of that checkpoint */
+	u64 replaced;		/* sector of one of its pages, or 0, */
+	u8 *older;		/* and what was there before */
 	u8 *before;		/* the bytes that a write replaces */
 	bool *marked;		/* regions with a durable mark */
 	u64 *former;		/* the records if the torn group were complete */
@@ -41,6 +44,7 @@ static void free_cache(struct cache *c)
 	free(c->e.ledger.pending);
 	free(c->e.ledger.pending_words);
 	free(c->e.ledger.pending_tops);
+	free(c->e.ledger.pages);
 	free(c->e.ledger.marks);
 	free(c->e.ledger.marks_image);
 	free(c->e.ledger.group_buffer);
@@ -242,14 +246,37 @@ static void remember_pages(struct torn *t, const struct td_work *w)
 		    TD_BLOCK_SECTORS;
 	u32 page = (u32)((w->sector - first) / TD_BLOCK_SECTORS);
 
-	if (!page)
+	if (t->number != w->number)
 		memset(t->since, 0, t->live.layout.slots);
+	t->number = w->number;
+	/* A checkpoint that a cut stopped left pages of the same number. */
+	if (td_page_check(t->before, &t->live.super, w->number, page) != w->number &&
+	    (!t->replaced || !random_below(&t->state, 3))) {
+		t->replaced = w->sector;
+		memcpy(t->older, t->before, TD_BLOCK_BYTES);
+	}
 	for (u32 b = 0; b < w->sectors / TD_BLOCK_SECTORS; b++, page++)
 		for (u32 i = 0; i < TD_PAGE_SLOTS; i++)
 			if (page * TD_PAGE_SLOTS + i < t->live.layout.slots)
 				t->pages[page * TD_PAGE_SLOTS + i] = le64_to_cpu(
 					td_page_records((u8 *)w->buffer +
 						(size_t)b * TD_BLOCK_BYTES)[i]);
+}
+
+/* The head is durable, but the SSD has lost the write of a page without a word. */
+static void lose_page(struct torn *t)
+{
+	u8 now[TD_BLOCK_BYTES], *at;
+
+	if (!t->replaced)
+		return;
+	at = block_at(&t->live, t->replaced);
+	memcpy(now, at, sizeof(now));
+	memcpy(at, t->older, sizeof(now));
+	must(load_cache(&t->again) == TD_LOAD_DAMAGED,
+	     "a page that was lost is not missed");
+	memcpy(at, now, sizeof(now));
+	t->replaced = 0;
 }
 
 /* All of the write reached the SSD. */
@@ -271,6 +298,7 @@ static void complete_write(struct torn *t, const struct td_work *w)
 		for (u32 i = 0; i < t->live.layout.slots; i++)
 			if (!t->since[i])
 				t->durable[i] = t->pages[i];
+		lose_page(t);
 		break;
 	case TD_WORK_MARKS:
 		for (u32 i = 0; i < t->live.e.ledger.nr_marks; i++)
@@ -282,6 +310,7 @@ static void complete_write(struct torn *t, const struct td_work *w)
 static void load_after_cut(struct torn *t)
 {
 	must(load_cache(&t->live) == TD_LOAD_OK, "what was believed is not any more");
+	t->number = t->replaced = 0;
 	for (u32 i = 0; i < t->live.layout.slots; i++) {
 		u64 v = td_word_load(&t->live.e.words[i]);
 
@@ -396,6 +425,7 @@ u64 sim_torn(u64 seed)
 	t.since = zeroed(t.live.layout.slots, sizeof(bool));
 	t.former = zeroed(t.live.layout.slots, sizeof(u64));
 	t.before = zeroed(1, TD_PAGES_BYTES);
+	t.older = zeroed(1, TD_BLOCK_BYTES);
 	format_cache(&t.live);
 	renew_engine(&t.live);
 	t.marked = zeroed(t.live.e.ledger.nr_marks, sizeof(bool));
@@ -408,6 +438,7 @@ u64 sim_torn(u64 seed)
 	free(t.pages);
 	free(t.since);
 	free(t.before);
+	free(t.older);
 	free(t.former);
 	free(t.marked);
 	return t.cuts;

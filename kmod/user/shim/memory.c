@@ -25,6 +25,7 @@ struct tdu_engine *tdu_engine_new(const struct tdu_geometry *g, u32 mode)
 					      sizeof(*ledger->pending_words));
 	ledger->pending_tops = tdu_zeroed(sizes.pending_tops,
 					     sizeof(*ledger->pending_tops));
+	ledger->pages = tdu_zeroed(sizes.pages, sizeof(*ledger->pages));
 	ledger->marks = tdu_zeroed(sizes.marks, sizeof(*ledger->marks));
 	ledger->marks_image = tdu_zeroed(sizes.marks_image, 1);
 	ledger->group_buffer = tdu_must_have(malloc(TD_GROUP_BYTES));
@@ -42,6 +43,7 @@ void tdu_engine_free(struct tdu_engine *s)
 	free(ledger->pending);
 	free(ledger->pending_words);
 	free(ledger->pending_tops);
+	free(ledger->pages);
 	free(ledger->marks);
 	free(ledger->marks_image);
 	free(ledger->group_buffer);

@@ -12,7 +12,7 @@ void tdu_to_super(const struct tdu_geometry *g, struct td_super *sb)
 	memcpy(sb->uuid, g->uuid, sizeof(sb->uuid));
 	memcpy(sb->origin_id, g->origin_id, sizeof(sb->origin_id));
 	sb->origin_id_bytes = g->origin_id_bytes;
-	sb->compat = g->compat;
+	sb->incompat = g->parts ? TD_SUPER_PARTS : 0;
 	sb->sequence = g->sequence;
 	sb->origin_sectors = g->origin_sectors;
 	sb->ssd_sectors = g->ssd_sectors;
@@ -30,7 +30,7 @@ void tdu_of_super(const struct td_super *sb, struct tdu_geometry *g)
 	memcpy(g->uuid, sb->uuid, sizeof(g->uuid));
 	memcpy(g->origin_id, sb->origin_id, sizeof(g->origin_id));
 	g->origin_id_bytes = sb->origin_id_bytes;
-	g->compat = sb->compat;
+	g->parts = !!(sb->incompat & TD_SUPER_PARTS);
 	g->sequence = sb->sequence;
 	g->origin_sectors = sb->origin_sectors;
 	g->ssd_sectors = sb->ssd_sectors;
@@ -85,7 +85,7 @@ void tdu_super_write(const struct tdu_geometry *g, u32 flags,
 	struct td_super sb;
 
 	tdu_to_super(g, &sb);
-	sb.incompat = flags;
+	sb.incompat |= flags;
 	sb.retired = *retired;
 	td_super_encode(&sb, copy, bytes);
 }

@@ -35,7 +35,8 @@ pub struct Geometry {
     pub run_shift: u32,
     pub way_shift: u32,
     pub sequence: u64,
-    pub compat: u32,
+    /// Whether a checkpoint writes only the pages that changed.
+    pub parts: u32,
     /// 1 to [`ORIGIN_ID_ROOM`].
     pub origin_id_bytes: u32,
     pub uuid: [u8; 16],
@@ -62,7 +63,7 @@ impl Default for Geometry {
             run_shift: 0,
             way_shift: 0,
             sequence: 1,
-            compat: 0,
+            parts: 1,
             origin_id_bytes: 1,
             uuid,
             origin_id,

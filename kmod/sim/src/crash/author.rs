@@ -45,6 +45,8 @@ pub(super) fn any_machine(rng: &mut fastrand::Rng) -> Machine {
     // Now and then so many slots that a record fills more than a sector, or more than a block.
     let (run_shift, way_shift) = match rng.u8(..64) {
         0 => (5, 2),
+        // More than a page of the checkpoint.
+        63 => (5, 4),
         1..=6 => (4, 2),
         _ => (rng.u32(0..=2), rng.u32(0..=2)),
     };

@@ -34,7 +34,8 @@ pub(super) struct Durable {
     /// recorded again.
     base: Vec<Option<u64>>,
     groups: Vec<Group>,
-    pages: Vec<u64>,
+    /// The records in the pages of both areas. `None`: the page was not written since the start.
+    areas: [Vec<Option<u64>>; 2],
     writing: Option<Group>,
     marks: Vec<bool>,
     marks_written: Option<Vec<bool>>,
@@ -76,6 +77,7 @@ impl Durable {
         let known = |&word: &u64| (!Word::of(word).pending).then(|| Word::of(word).record());
         Durable {
             base: words.iter().map(known).collect(),
+            areas: [vec![None; words.len()], vec![None; words.len()]],
             marks: read_marks(marks, regions),
             region_written: vec![now; regions],
             ..Durable::default()
@@ -124,7 +126,7 @@ impl Durable {
     fn checkpoint(&mut self, head: &[u8]) {
         let first = number(&head[24..32]);
         self.groups.retain(|group| group.number >= first);
-        self.base = self.pages.drain(..).map(Some).collect();
+        self.base = self.areas[number(&head[16..24]) as usize % 2].clone();
     }
 }
 
@@ -157,11 +159,17 @@ impl World {
             }
             WorkKind::Pages => {
                 let bytes = self.work_content(kind, count);
+                // Each area is a head and the pages, of 8 sectors each.
                 let slots = self.durable.base.len();
-                for page in bytes.chunks(4096) {
-                    let records = page[8..].chunks_exact(8).take(PAGE_SLOTS).map(number);
-                    let left = slots - self.durable.pages.len();
-                    self.durable.pages.extend(records.take(left));
+                let area = 1 + slots.div_ceil(PAGE_SLOTS) as u64;
+                let block = (first - self.engine.geometry().checkpoint.start) / 8;
+                let start = (block % area - 1) as usize * PAGE_SLOTS;
+                let records = bytes
+                    .chunks(4096)
+                    .flat_map(|page| page[8..].chunks_exact(8));
+                let known = &mut self.durable.areas[(block / area) as usize][start..];
+                for (known, record) in known.iter_mut().zip(records) {
+                    *known = Some(number(record));
                 }
             }
             _ => {}
