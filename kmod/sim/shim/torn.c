@@ -26,6 +26,10 @@ struct torn {
 	u64 *pages;		/* records of the checkpoint that is being written */
 	bool *since;		/* a group recorded the slot since that checkpoint began */
 	u64 number;		/* of that checkpoint */
+	u64 near;		/* the frames that change lie there; 0: anywhere */
+	u64 sweeping;		/* the checkpoint that records a drop, or 0 */
+	u64 swept;		/* the last one that did */
+	bool *dropped;		/* the slot was dropped, and not changed since */
 	u64 replaced;		/* sector of one of its pages, or 0, */
 	u8 *older;		/* and what was there before */
 	u8 *before;		/* the bytes that a write replaces */
@@ -59,7 +63,8 @@ static void change_word(struct torn *t)
 {
 	const struct td_layout *l = &t->live.layout;
 	u64 frames = (l->origin_sectors + TD_FRAME_SECTORS - 1) >> TD_FRAME_SHIFT;
-	u64 tag = random_number(&t->state) % frames;
+	u64 tag = (t->near ? t->near + random_below(&t->state, 8) :
+		   random_number(&t->state)) % frames;
 	unsigned int cached = td_quarters_cached(l, tag);
 	unsigned int valid = random_below(&t->state, 16) & cached;
 	struct td_place p = td_place_of(l, tag);
@@ -71,6 +76,7 @@ static void change_word(struct torn *t)
 		v |= TD_W_LIVE | tag | td_word_quarters(valid) |
 		     (u64)(valid & random_below(&t->state, 16)) << TD_W_DIRTY_SHIFT;
 	env_store(&t->live.e.words[slot].a, v);
+	t->dropped[slot] = false;
 	td_ledger_pend(&t->live.e.ledger, slot);
 }
 
@@ -166,6 +172,12 @@ static bool is_wipe(const struct td_work *w)
 	return w->kind == TD_WORK_GROUP && !*(const u8 *)w->buffer;
 }
 
+/* The head of the checkpoint before a sweeping one is overwritten with zeroes. */
+static bool wipes_head(const struct td_work *w)
+{
+	return !*(const u8 *)w->buffer;
+}
+
 /*
  * @reached: which sectors of the write are on the SSD, a byte for each.
  * @garbage: one of the others holds neither the old nor the new content. The
@@ -194,7 +206,7 @@ static void cut_write(struct torn *t, const struct td_work *w, const u8 *reached
 	memcpy(records, t->durable, t->live.layout.slots * sizeof(u64));
 	if (whole && w->kind == TD_WORK_GROUP)
 		apply_group_to(t, w, records, NULL);
-	if (whole && w->kind == TD_WORK_HEAD)
+	if (whole && w->kind == TD_WORK_HEAD && !wipes_head(w))
 		for (u32 i = 0; i < t->live.layout.slots; i++)
 			if (!t->since[i])
 				records[i] = t->pages[i];
@@ -279,6 +291,19 @@ static void lose_page(struct torn *t)
 	t->replaced = 0;
 }
 
+/* A checkpoint took effect: is all recorded that was dropped before it began? */
+static void check_drop(struct torn *t, u64 number)
+{
+	if (!t->sweeping || number < t->sweeping)
+		return;
+	for (u32 i = 0; i < t->live.layout.slots; i++)
+		must(!t->dropped[i] || td_word_valid(t->durable[i]) ==
+		     td_word_dirty(t->durable[i]),
+		     "a slot that was dropped is recorded with what it held");
+	t->sweeping = 0;
+	t->swept = number;
+}
+
 /* All of the write reached the SSD. */
 static void complete_write(struct torn *t, const struct td_work *w)
 {
@@ -295,9 +320,12 @@ static void complete_write(struct torn *t, const struct td_work *w)
 		remember_pages(t, w);
 		break;
 	case TD_WORK_HEAD:
+		if (wipes_head(w))
+			break;
 		for (u32 i = 0; i < t->live.layout.slots; i++)
 			if (!t->since[i])
 				t->durable[i] = t->pages[i];
+		check_drop(t, w->number);
 		lose_page(t);
 		break;
 	case TD_WORK_MARKS:
@@ -310,7 +338,7 @@ static void complete_write(struct torn *t, const struct td_work *w)
 static void load_after_cut(struct torn *t)
 {
 	must(load_cache(&t->live) == TD_LOAD_OK, "what was believed is not any more");
-	t->number = t->replaced = 0;
+	t->number = t->replaced = t->sweeping = 0;
 	for (u32 i = 0; i < t->live.layout.slots; i++) {
 		u64 v = td_word_load(&t->live.e.words[i]);
 
@@ -353,6 +381,20 @@ static bool carry_out_work(struct torn *t, const struct td_work *w, u32 one_in)
 	return false;
 }
 
+/* The head of the checkpoint that recorded a drop rots: the one before must not count. */
+static void rot_head(struct torn *t)
+{
+	u64 number = t->live.e.ledger.checkpoint;
+	u8 *head = block_at(&t->live, td_checkpoint_sector(&t->live.super, number & 1));
+
+	if (t->swept != number)
+		return;
+	head[TD_BLOCK_BYTES / 2] ^= 1;
+	must(load_cache(&t->again) != TD_LOAD_OK,
+	     "what was dropped comes back when a head rots");
+	head[TD_BLOCK_BYTES / 2] ^= 1;
+}
+
 /*
  * Does the ledger's work until none is left. Returns false if the power was
  * cut.
@@ -383,7 +425,25 @@ static bool do_all_work(struct torn *t, struct td_list *woken)
 		if (w.kind == TD_WORK_PAGES && !t->starting)
 			change_word(t);
 	}
+	rot_head(t);
 	return true;
+}
+
+/* All clean copies are dropped, as one checkpoint will record. */
+static void drop_all(struct torn *t)
+{
+	struct td_engine *e = &t->live.e;
+	u32 slots = e->layout.slots;
+
+	if (e->ledger.sweeping)
+		return;
+	td_sweep_at_once_begin(e, (u64)TD_BLOCK_ENTRIES * td_page_count(slots));
+	for (u32 i = 0; i < e->layout.groups; i++)
+		td_forget_group(e, i);
+	td_sweep_at_once_end(e);
+	t->sweeping = e->ledger.sweeping;
+	for (u32 i = 0; i < slots; i++)
+		t->dropped[i] = true;
 }
 
 static void change_and_write(struct torn *t)
@@ -398,6 +458,8 @@ static void change_and_write(struct torn *t)
 	/* No change is made before the start is settled. */
 	while (t->starting)
 		t->starting = !do_all_work(t, &woken);
+	/* Else hardly a page stays as it is. */
+	t->near = random_below(&t->state, 3) ? random_number(&t->state) : 0;
 	while (count--)
 		change_word(t);
 	for (u32 i = 0; i < random_below(&t->state, MARKERS); i++) {
@@ -407,6 +469,8 @@ static void change_and_write(struct torn *t)
 		if (!td_marks_is_set(e, markers + i))
 			td_marks_wait(e, markers + i);
 	}
+	if (!random_below(&t->state, 6))
+		drop_all(t);
 	if (!random_below(&t->state, 3))
 		td_checkpoint_want(e);
 	t->starting = !do_all_work(t, &woken);
@@ -426,6 +490,7 @@ u64 sim_torn(u64 seed)
 	t.former = zeroed(t.live.layout.slots, sizeof(u64));
 	t.before = zeroed(1, TD_PAGES_BYTES);
 	t.older = zeroed(1, TD_BLOCK_BYTES);
+	t.dropped = zeroed(t.live.layout.slots, sizeof(bool));
 	format_cache(&t.live);
 	renew_engine(&t.live);
 	t.marked = zeroed(t.live.e.ledger.nr_marks, sizeof(bool));
@@ -439,6 +504,7 @@ u64 sim_torn(u64 seed)
 	free(t.since);
 	free(t.before);
 	free(t.older);
+	free(t.dropped);
 	free(t.former);
 	free(t.marked);
 	return t.cuts;

@@ -3,3 +3,4 @@
 
 pub mod hitrate;
 pub mod load;
+mod synced;

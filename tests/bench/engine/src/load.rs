@@ -10,11 +10,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::synced::metadata_of_a_write;
 use tandem_sim::checks::Full;
 use tandem_sim::engine::{Actions, Core, Engine, Geometry, Loaded, Mode, NewRequest, ReqKind};
 
 /// The hard disk: eight times as large as the largest SSD that is asked for here.
 const DISK_SECTORS: u64 = 8_000_000_000_000 / 512;
+/// Sectors of a frame.
+const FRAME_SECTORS: u64 = 32;
+/// What a person works with: 32 GB.
+const NEAR_SECTORS: u64 = 32_000_000_000 / 512;
 /// `TD_LOAD_BYTES`: the most that is asked for at once.
 const PART: usize = 256 << 10;
 /// What direct I/O wants.
@@ -54,6 +59,10 @@ pub struct Speed {
     pub core: Duration,
     /// Both, with some parts read ahead.
     pub both: Duration,
+    /// Bytes of metadata for a synced write in write-back to half of what the SSD holds, at random.
+    pub synced: f64,
+    /// The same within [`NEAR_SECTORS`].
+    pub synced_near: f64,
     /// Metadata that is written on the SSD until all of it is recorded as dropped, in bytes.
     pub dropped: u64,
     /// Of them, those written before a flush is answered that comes with the drop.
@@ -119,6 +128,9 @@ fn measured(core: &Core, geometry: Geometry, path: &Path) -> Result<Speed, Error
     }
     let both = start.elapsed();
     good(load.end())?;
+    let cached = core.layout(&geometry).slots as u64 * FRAME_SECTORS;
+    let synced = metadata_of_a_write(&mut engine, cached / 2);
+    let synced_near = metadata_of_a_write(&mut engine, NEAR_SECTORS);
     let (dropped, before_flush) = drop_all(&mut engine);
     Ok(Speed {
         slots: core.layout(&geometry).slots,
@@ -126,6 +138,8 @@ fn measured(core: &Core, geometry: Geometry, path: &Path) -> Result<Speed, Error
         read,
         core: alone,
         both,
+        synced,
+        synced_near,
         dropped,
         before_flush,
     })

@@ -73,6 +73,7 @@ fn measure_load(gigabytes: u64, dir: &Path) -> Result<(), Box<dyn Error>> {
     let rate = |time: Duration| speed.bytes as f64 / 1e6 / time.as_secs_f64();
     println!(
         "{} slots, {} MB\nread alone: {:.2} s, {:.0} MB/s\ncore alone: {:.2} s, {:.0} MB/s\nboth: {:.2} s, {:.2} times the reading\n\
+         a synced write: {:.0} bytes of metadata anywhere, {:.0} within 32 GB\n\
          all dropped: {:.1} MB written, {:.3} MB of them before a flush that comes then is answered",
         speed.slots,
         speed.bytes / 1_000_000,
@@ -82,6 +83,8 @@ fn measure_load(gigabytes: u64, dir: &Path) -> Result<(), Box<dyn Error>> {
         rate(speed.core),
         speed.both.as_secs_f64(),
         speed.both.as_secs_f64() / speed.read.as_secs_f64(),
+        speed.synced,
+        speed.synced_near,
         speed.dropped as f64 / 1e6,
         speed.before_flush as f64 / 1e6,
     );
