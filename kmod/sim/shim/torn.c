@@ -338,7 +338,8 @@ static void complete_write(struct torn *t, const struct td_work *w)
 static void load_after_cut(struct torn *t)
 {
 	must(load_cache(&t->live) == TD_LOAD_OK, "what was believed is not any more");
-	t->number = t->replaced = t->sweeping = 0;
+	/* A cut in front of the wiping leaves the older head until the next checkpoint. */
+	t->number = t->replaced = t->sweeping = t->swept = 0;
 	for (u32 i = 0; i < t->live.layout.slots; i++) {
 		u64 v = td_word_load(&t->live.e.words[i]);
 
