@@ -226,7 +226,11 @@ bool td_checkpoint_whole(struct td_engine *e, struct td_req *r)
 {
 	struct td_ledger *l = &e->ledger;
 
-	if (!r->whole || !l->sweeping || r->failed || !td_active(e))
+	if (!r->whole)
+		return true;
+	/* In bypass a record of the loss keeps the index from being believed. */
+	r->failed |= env_load(&e->state) == TD_STRANDED;
+	if (!l->sweeping || r->failed || !td_active(e))
 		return true;
 	r->gates = TD_GATE_WHOLE;
 	td_link_add_tail(&l->whole_waiters, &r->gate);

@@ -221,6 +221,7 @@ struct td_streams {
 #define TD_RETIRED_LIFE	16u
 
 struct td_engine {
+	/* Each hit reads these, hardly anything writes them. */
 	struct td_layout layout;
 	struct td_word *words;		/* layout.slots of them, zeroed */
 	struct td_set *sets;		/* one for each set of ways, zeroed */
@@ -230,17 +231,18 @@ struct td_engine {
 	struct env_atomic64 mode;	/* enum td_mode */
 	struct env_atomic64 promotes;	/* 0: no frame gets a slot */
 	struct env_atomic64 state;	/* enum td_state */
+	/* These, which hardly change, keep them apart from what misses write. */
+	struct td_retired retired;
+	u32 retired_life;		/* since the index was loaded */
+	u32 suspect_next;		/* of suspects: the one replaced next */
+	struct env_atomic64 suspected;	/* not 0: some suspects are set */
+	struct env_atomic64 suspects[TD_SUSPECTS];	/* retire.c */
 	struct env_atomic64 due;	/* not 0: the ledger may have work */
 	struct env_atomic64 disk_reads;	/* reads that the disk may answer (Q5) */
 	struct td_streams reads;	/* that miss */
 	struct td_streams writes;
 	u32 stream_written;		/* frames in a row that make a stream of writes */
 	struct td_ledger ledger;
-	struct td_retired retired;
-	u32 retired_life;		/* since the index was loaded */
-	u32 suspect_next;		/* of suspects: the one replaced next */
-	struct env_atomic64 suspected;	/* not 0: some suspects are set */
-	struct env_atomic64 suspects[TD_SUSPECTS];	/* retire.c */
 	struct td_watch watch;
 	struct td_heat heat;		/* of the disk, by writes that succeeded */
 	struct td_heat read_heat;	/* by what td_heat_look() finds */
@@ -251,6 +253,10 @@ struct td_engine {
 	u64 clean_left;			/* frames left of a round begun, or 0 */
 	bool clean_unrecorded;		/* the round met unrecorded dirty quarters */
 };
+
+/* Two lines, which some processors fetch together: a write would take both from all hits. */
+_Static_assert(offsetof(struct td_engine, due) - offsetof(struct td_engine, retired) >= 128,
+	       "hits and misses share a line of the processor's cache");
 
 /*
  * Look at @slots slots for copies that are read often. Hits count nothing more for it:

@@ -200,7 +200,7 @@ static bool put_requests(struct td_engine *e)
 	return true;
 }
 
-/* The first u64 of pending[] from @at on that is not 0; past the last one: none is. */
+/* The first u64 of pending[] from @at on, which exists, that is not 0; else their number. */
 static u32 next_pending(const struct td_engine *e, u32 at)
 {
 	const struct td_ledger *l = &e->ledger;
@@ -209,8 +209,6 @@ static u32 next_pending(const struct td_engine *e, u32 at)
 	u32 word = at / 64;
 	u64 left;
 
-	if (at >= end)
-		return end;
 	left = l->pending_words[word] >> at % 64 << at % 64;
 	if (!left) {
 		u32 top = ++word / 64;

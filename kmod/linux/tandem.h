@@ -100,11 +100,11 @@ struct tandem_lane {
 };
 
 struct tandem {
-	struct td_engine engine;
-	spinlock_t lock;		/* core's */
-	struct dm_dev *origin;
+	struct dm_dev *origin;		/* in front, for each hit reads them */
 	struct dm_dev *ssd;
 	struct dm_target *ti;
+	struct td_engine engine;
+	spinlock_t lock;		/* core's */
 
 	struct workqueue_struct *wq;
 	struct workqueue_struct *frozen_wq;	/* freeze.c: I/O that the clock begins */

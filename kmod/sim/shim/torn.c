@@ -449,7 +449,7 @@ static void drop_all(struct torn *t)
 
 static void change_and_write(struct torn *t)
 {
-	static const u32 amounts[4] = { 5, 60, 900, 4000 };
+	static const u32 amounts[4] = { 5, 60, 900, 9000 };
 	struct td_engine *e = &t->live.e;
 	u32 count = random_below(&t->state, amounts[random_below(&t->state, 4)]) + 1;
 	struct td_req markers[MARKERS];
@@ -481,8 +481,11 @@ u64 sim_torn(u64 seed)
 {
 	struct torn t = { .state = seed };
 
-	plan_cache(&t.live, seed & 1 ? 2 : 0);
-	plan_cache(&t.again, seed & 1 ? 2 : 0);
+	/* In the large one a sweep may need more than a group. */
+	const u32 sizes[4] = { 0, 2, 0, 3 };
+
+	plan_cache(&t.live, sizes[seed % 4]);
+	plan_cache(&t.again, sizes[seed % 4]);
 	free(t.again.image);
 	t.again.image = t.live.image;
 	t.durable = zeroed(t.live.layout.slots, sizeof(u64));

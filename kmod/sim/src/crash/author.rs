@@ -81,6 +81,8 @@ pub(super) fn any_machine(rng: &mut fastrand::Rng) -> Machine {
         groups,
         run_shift,
         way_shift,
+        // Three groups are of a time when each checkpoint wrote all pages.
+        parts: u32::from(groups != 3),
         ..Geometry::default()
     };
     Machine {

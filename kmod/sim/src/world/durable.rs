@@ -34,7 +34,7 @@ pub(super) struct Durable {
     /// recorded again.
     base: Vec<Option<u64>>,
     groups: Vec<Group>,
-    /// The records in the pages of both areas. `None`: the page was not written since the start.
+    /// The records in the pages of both areas. What the start found stays in a page until a record of it changes.
     areas: [Vec<Option<u64>>; 2],
     writing: Option<Group>,
     marks: Vec<bool>,
@@ -75,9 +75,10 @@ impl Durable {
     /// again are not known.
     pub(super) fn of(words: &[u64], marks: &[u8], regions: usize, now: Time) -> Durable {
         let known = |&word: &u64| (!Word::of(word).pending).then(|| Word::of(word).record());
+        let base: Vec<_> = words.iter().map(known).collect();
         Durable {
-            base: words.iter().map(known).collect(),
-            areas: [vec![None; words.len()], vec![None; words.len()]],
+            areas: [base.clone(), base.clone()],
+            base,
             marks: read_marks(marks, regions),
             region_written: vec![now; regions],
             ..Durable::default()
