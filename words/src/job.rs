@@ -15,6 +15,7 @@ pub fn job_title(kind: JobKind, undoing: bool) -> String {
         JobKind::Remove => gettext("Removing the Cache"),
         JobKind::Flush => gettext("Writing Everything to the Hard Disk"),
         JobKind::Resize => gettext("Changing the Size of the Cache"),
+        JobKind::MakePlain => gettext("Making It a Plain Partition"),
     }
 }
 
@@ -26,6 +27,8 @@ pub fn job_end_words(kind: JobKind, disk: Option<&DeviceText>, canceled: bool) -
         (JobKind::Flush, true) => gettext("{disk}: writing stopped"),
         (JobKind::Resize, false) => gettext("{disk}: the cache has its new size"),
         (JobKind::Resize, true) => gettext("{disk}: the cache keeps its size"),
+        (JobKind::MakePlain, false) => gettext("{disk}: a plain partition without bcache"),
+        (JobKind::MakePlain, true) => gettext("{disk}: nothing was changed"),
         (_, false) => gettext("{disk}: the cache is removed"),
         (_, true) => gettext("{disk}: writing stopped, the cache stays"),
     };

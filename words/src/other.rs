@@ -2,7 +2,7 @@
 //! Caches that other systems have made, in words.
 
 use gettextrs::gettext;
-use tandem_api::{DeviceText, Mode, OtherCache, OtherKind, OtherMode, OtherState};
+use tandem_api::{DeviceText, Mode, OtherCache, OtherKind, OtherMode, OtherState, TABLES_FOLDER};
 
 use crate::{Consent, SEPARATOR, bytes, device_facts, fill, mode_name, percent, plain_name};
 
@@ -21,7 +21,7 @@ pub fn other_words(cache: &OtherCache) -> [String; 2] {
         lines.push(fill(&on, &[("ssd", &ssds.join(", "))]));
     }
     lines.extend(amounts(cache));
-    lines.extend(state_words(cache.state));
+    lines.extend(state_words(cache));
     lines.push(safety_words(cache));
     let disks: Vec<_> = cache.disks.iter().map(titled).collect();
     let title = match disks.is_empty() {
@@ -34,6 +34,9 @@ pub fn other_words(cache: &OtherCache) -> [String; 2] {
 /// The question before a cache of another system is removed. It names the devices, and what the disk lacks.
 #[must_use]
 pub fn remove_other_words(cache: &OtherCache) -> Consent {
+    if cache.is_left_alone() {
+        return make_plain_words(cache);
+    }
     let all = |devices: &[DeviceText]| devices.iter().map(titled).collect::<Vec<_>>().join(", ");
     let unwritten = cache.may_be_unwritten();
     let written = match (unwritten, cache.unwritten_known) {
@@ -66,6 +69,34 @@ pub fn remove_other_words(cache: &OtherCache) -> Consent {
         heading,
         body,
         agree,
+    }
+}
+
+/// The question before the partition of a bcache device without a cache becomes a plain one.
+fn make_plain_words(cache: &OtherCache) -> Consent {
+    let disks: Vec<_> = cache.disks.iter().map(titled).collect();
+    let parts = [
+        gettext(
+            "The partition on {disk} will begin where its file system begins, right behind the information of bcache. No files are changed or copied.",
+        ),
+        gettext(
+            "The device “{volume}” is gone then. The file system keeps its UUID and its label, and you can mount it by them.",
+        ),
+        gettext(
+            "If anything goes wrong, everything is put back. A copy of the partition table stays on this computer in {folder}.",
+        ),
+    ];
+    Consent {
+        heading: gettext("Make It a Plain Partition?"),
+        body: fill(
+            &parts.join("\n\n"),
+            &[
+                ("disk", &disks.join(", ")),
+                ("volume", &cache.name),
+                ("folder", TABLES_FOLDER),
+            ],
+        ),
+        agree: gettext("_Make Plain"),
     }
 }
 
@@ -164,8 +195,11 @@ fn amounts(cache: &OtherCache) -> Option<String> {
     (!words.is_empty()).then(|| words.join(SEPARATOR))
 }
 
-fn state_words(state: OtherState) -> Option<String> {
-    match state {
+fn state_words(cache: &OtherCache) -> Option<String> {
+    match cache.state {
+        OtherState::WithoutSsd if cache.is_left_alone() => Some(gettext(
+            "No cache is left; the files are still reached through bcache",
+        )),
         OtherState::Working => None,
         OtherState::Cleaning => Some(gettext("Writing everything to the hard disk")),
         OtherState::Stopping => Some(gettext(
@@ -266,6 +300,32 @@ mod tests {
         let question = remove_other_words(&clean);
         assert_eq!(question.heading, "Remove Cache?");
         assert!(!question.body.contains("cancel"), "{}", question.body);
+    }
+
+    #[test]
+    fn a_device_without_a_cache_is_made_plain_and_the_question_says_how() {
+        let alone = OtherCache {
+            state: OtherState::WithoutSsd,
+            ssds: vec![],
+            unwritten_bytes: 0,
+            ..cache()
+        };
+        assert!(other_words(&alone)[1].contains("No cache is left"));
+        let question = remove_other_words(&alone);
+        assert_eq!(question.heading, "Make It a Plain Partition?");
+        for part in ["WDC", "bcache0", "/var/lib/tandem/tables", "No files"] {
+            assert!(question.body.contains(part), "{part}: {}", question.body);
+        }
+        // Its SSD is missing, and may come back.
+        let missing = OtherCache {
+            unwritten_known: false,
+            ..alone
+        };
+        assert!(other_words(&missing)[1].contains("Works without its SSD"));
+        assert_eq!(
+            remove_other_words(&missing).heading,
+            "Write Back and Remove?"
+        );
     }
 
     #[test]

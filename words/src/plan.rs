@@ -58,6 +58,8 @@ pub fn step_name(kind: StepKind) -> String {
         StepKind::Detach => gettext("Stop using the SSD"),
         StepKind::FreeSsd => gettext("Release the SSD"),
         StepKind::Unmap => gettext("Restore the plain hard disk"),
+        StepKind::StopOther => gettext("Stop bcache"),
+        StepKind::MovePartition => gettext("Make it a plain partition"),
     }
 }
 
@@ -146,6 +148,14 @@ pub fn step_words(step: &Step) -> (String, String) {
             gettext("The copies of your files on it are discarded"),
         ),
         StepKind::Unmap => (gettext("Restore the plain hard disk"), device),
+        StepKind::StopOther => (gettext("Stop bcache"), device),
+        StepKind::MovePartition => (
+            fill(
+                &gettext("Have the partition begin {size} later, where its files begin"),
+                &[("size", &bytes(step.bytes))],
+            ),
+            device,
+        ),
     }
 }
 

@@ -34,8 +34,10 @@ impl OtherShown {
         let of = |shown: &Self| {
             let job = shown.job.as_ref();
             let job = job.map(|job| (job.path.clone(), job.cancellable));
-            let unwritten = shown.cache.kind.can_be_removed() && shown.cache.may_be_unwritten();
-            (shown.cache.kind, shown.cache.id.clone(), unwritten, job)
+            let cache = &shown.cache;
+            let unwritten = cache.kind.can_be_removed() && cache.may_be_unwritten();
+            let menu = (unwritten, cache.is_left_alone());
+            (cache.kind, cache.id.clone(), menu, job)
         };
         of(self) == of(other)
     }
@@ -79,6 +81,7 @@ fn menu(cache: &OtherCache, about: &str) -> gtk::MenuButton {
     }
     let remove = match unwritten {
         true => gettext("Write Back and Remove…"),
+        false if cache.is_left_alone() => gettext("Make a Plain Partition…"),
         false => gettext("Remove…"),
     };
     add(&remove, REMOVE_OTHER);

@@ -7,6 +7,7 @@ mod memory;
 mod others;
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use adw::prelude::*;
@@ -14,7 +15,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::{DataState, JobKind, Kind};
+use tandem_api::{DataState, JobKind, Kind, OtherCache};
 
 use crate::a11y;
 use crate::client::{Client, whole_spec};
@@ -55,6 +56,9 @@ mod imp {
         /// The tasks that connect to the bus and follow the two services.
         pub followers: RefCell<Vec<glib::JoinHandle<()>>>,
         pub job_ends: Rc<JobEnds>,
+        /// The caches of other systems that this window was asked to remove, by their ids, each with the block path of the disk
+        /// that is left.
+        pub removals: RefCell<HashMap<String, (OtherCache, String)>>,
         /// Whether the window has looked for a restart that a person began for the key of the kernel module.
         pub looked_for_answer: Cell<bool>,
         /// Where the window keeps what it remembers, if the program is installed.
@@ -310,7 +314,10 @@ impl Window {
             return;
         };
         match end {
-            Ok(()) => self.toast(&job_end_words(facts, false)),
+            Ok(()) => match self.next_step(facts) {
+                Some((button, action, target)) => self.offer_action(facts, &button, action, target),
+                None => self.toast(&job_end_words(facts, false)),
+            },
             // The person who cancelled needs no reason; what could not be restored is a failure to show, and so is what
             // LVM goes on with.
             Err(failure)

@@ -75,7 +75,7 @@ pub use latency::{Bucket, Latency};
 pub use name::{MAX_NAME_CHARS, checked_name};
 pub use name_change::NameChange;
 pub use object::OwnedObjectPath;
-pub use other::{OtherCache, OtherKind, OtherMode, OtherState};
+pub use other::{OtherCache, OtherKind, OtherMode, OtherState, TABLES_FOLDER};
 pub use plan::{PlanReply, PlanSpec, Step, StepKind, Warning, WarningKind};
 #[cfg(feature = "bus")]
 pub use proxy::*;

@@ -6,6 +6,9 @@ use crate::OwnedObjectPath;
 use crate::words::words;
 use serde::{Deserialize, Serialize};
 
+/// The folder with copies of partition tables, each from before the service has changed one.
+pub const TABLES_FOLDER: &str = "/var/lib/tandem/tables";
+
 words! {
     /// The system that has made a cache.
     OtherKind {
@@ -118,6 +121,16 @@ impl OtherKind {
 }
 
 impl OtherCache {
+    /// Whether this is a bcache device from which the SSD was taken in order: the disk has everything. What is left to remove is
+    /// bcache itself, so that the partition becomes a plain one.
+    #[must_use]
+    pub fn is_left_alone(&self) -> bool {
+        self.kind == OtherKind::Bcache
+            && self.state == OtherState::WithoutSsd
+            && self.ssds.is_empty()
+            && !self.may_be_unwritten()
+    }
+
     /// Whether data may be on the SSD only.
     #[must_use]
     pub fn may_be_unwritten(&self) -> bool {

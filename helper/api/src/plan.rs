@@ -67,6 +67,10 @@ words! {
         DeletePartition = "delete-partition",
         /// Removes the mapping over `device`, the disk. `bytes`: as for `Detach`.
         Unmap = "unmap",
+        /// Stops the device of another system over `device`, a partition. No cache is left there.
+        StopOther = "stop-other",
+        /// Has the partition `device` begin `bytes` later, where its file system begins. Its end stays, and no data moves.
+        MovePartition = "move-partition",
     }
 }
 

@@ -92,6 +92,8 @@ words! {
         /// The job gives the cache a partition of another size on its SSD. The disk stays in use, and the cache starts
         /// empty.
         Resize = "resize",
+        /// A partition that a cache of another system has left becomes a plain one.
+        MakePlain = "make-plain",
     }
 }
 

@@ -5,8 +5,8 @@ use crate::caches::caches;
 use crate::job::follow;
 use crate::{Ending, agree, emit, say};
 use gettextrs::gettext;
-use tandem_api::{ManagerProxy, OtherCache};
-use tandem_words::{other_words, remove_other_words};
+use tandem_api::{ManagerProxy, OtherCache, OtherKind};
+use tandem_words::{fill, other_words, remove_other_words};
 use zbus::Connection;
 
 /// The caches that other systems have made.
@@ -64,7 +64,30 @@ pub async fn remove(
         agree::ask(json)?;
     }
     let job = manager.remove_other(&plan.plan_id, &plan.digest).await?;
-    follow(connection, job, json).await
+    follow(connection, job, json).await?;
+    if !json {
+        say(next_words(cache, &plan.origin.name));
+    }
+    Ok(())
+}
+
+/// What leads on to a cache of Tandem. `disk`: kernel name of the device that the plan was for.
+fn next_words(cache: &OtherCache, disk: &str) -> String {
+    let words = match cache.kind {
+        OtherKind::Bcache if cache.is_left_alone() => {
+            gettext("Next, for a Tandem cache: tandemctl create {disk} SSD")
+        }
+        OtherKind::Bcache => gettext(
+            "Next, for a Tandem cache: unmount {name}, then make it a plain partition with: tandemctl remove {name}",
+        ),
+        OtherKind::LvmCache | OtherKind::LvmWritecache => {
+            gettext("Next, for a Tandem cache: tandemctl create {name} SSD")
+        }
+        _ => gettext(
+            "Next, for a Tandem cache: unmount {name}, remove the mapping with “dmsetup remove {name}”, then: tandemctl create {disk} SSD",
+        ),
+    };
+    fill(&words, &[("name", &cache.name), ("disk", disk)])
 }
 
 /// Has a cache write everything back.
@@ -76,4 +99,39 @@ pub async fn write_back(
     let manager = ManagerProxy::new(connection).await?;
     let job = manager.write_back_other(&cache.id).await?;
     follow(connection, job, json).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_api::{DeviceText, OtherMode, OtherState};
+
+    #[test]
+    fn what_comes_next_is_a_command_that_can_be_given() {
+        let mut cache = OtherCache {
+            kind: OtherKind::Bcache,
+            id: "bcache0".into(),
+            name: "bcache0".into(),
+            mapped: DeviceText::none().object,
+            mount_points: vec![],
+            disks: vec![],
+            ssds: vec![DeviceText::none()],
+            state: OtherState::Working,
+            mode: OtherMode::Writeback,
+            cache_bytes: 0,
+            used_bytes: 0,
+            unwritten_bytes: 0,
+            unwritten_known: true,
+            read_hits: 0,
+            read_misses: 0,
+        };
+        assert!(next_words(&cache, "sda").ends_with("tandemctl remove bcache0"));
+        (cache.state, cache.ssds) = (OtherState::WithoutSsd, vec![]);
+        assert!(next_words(&cache, "sda1").ends_with("tandemctl create sda1 SSD"));
+        (cache.kind, cache.name) = (OtherKind::LvmCache, "films/movies".into());
+        assert!(next_words(&cache, "sda").ends_with("tandemctl create films/movies SSD"));
+        (cache.kind, cache.name) = (OtherKind::DmCache, "slow".into());
+        let words = next_words(&cache, "sda");
+        assert!(words.contains("dmsetup remove slow") && words.ends_with("create sda SSD"));
+    }
 }

@@ -65,7 +65,9 @@ impl Scene {
             return OtherProgress::Drains(Some(left));
         }
         match removal.task {
-            OtherTask::Remove => self.others.retain(|cache| cache.id != removal.id),
+            OtherTask::Remove | OtherTask::MakePlain => {
+                self.others.retain(|cache| cache.id != removal.id)
+            }
             OtherTask::WriteBack => {
                 if let Some(cache) = self.other_cache(&removal.id) {
                     cache.state = OtherState::Working;

@@ -97,7 +97,7 @@ impl DeviceMapper {
     }
 
     /// The device that this ident means now.
-    async fn locate(&self, ident: &Ident) -> Result<Device, Failure> {
+    pub(crate) async fn locate(&self, ident: &Ident) -> Result<Device, Failure> {
         let facts = self.facts().await?;
         let found = facts
             .locate(ident, &crate::machine::blocks::boot_id())

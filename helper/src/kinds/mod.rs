@@ -18,7 +18,7 @@ use self::system::{Find, Remover, System, Target};
 use crate::host::device_mapper::{DeviceMapper, blocking};
 use crate::host::traits::Others;
 use crate::model::facts::Facts;
-use crate::model::removal::{OtherProgress, OtherRemoval};
+use crate::model::removal::{OtherProgress, OtherRemoval, OtherTask};
 use async_trait::async_trait;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,8 +56,11 @@ fn targets() -> impl Iterator<Item = &'static Target> {
     })
 }
 
-/// The remover of caches of this kind.
-fn remover(kind: OtherKind) -> Result<&'static dyn Remover, Failure> {
+/// What does this task with caches of this kind.
+fn remover(kind: OtherKind, task: OtherTask) -> Result<&'static dyn Remover, Failure> {
+    if (kind, task) == (OtherKind::Bcache, OtherTask::MakePlain) {
+        return Ok(&bcache::MakePlain);
+    }
     let mut all = SYSTEMS.iter().flat_map(|system| system.removers);
     let found = all.find(|(of, _)| *of == kind);
     let none = || failed("no program removes a cache of this kind");
@@ -70,7 +73,7 @@ fn failed(why: impl std::fmt::Display) -> Failure {
 
 /// The note of a removal that has begun.
 fn noted(removal: &OtherRemoval) -> Result<Note, Failure> {
-    let note = Note::of(Path::new(FOLDER), &removal.id);
+    let note = Note::of(notes::folder(removal.task), &removal.id);
     note.ok_or_else(|| failed("the note of the removal is gone"))
 }
 
@@ -85,8 +88,8 @@ impl Others for DeviceMapper {
     }
 
     async fn begin_removal(&self, removal: &OtherRemoval) -> Result<(), Failure> {
-        let remover = remover(removal.kind)?;
-        let earlier = Note::of(Path::new(FOLDER), &removal.id);
+        let remover = remover(removal.kind, removal.task)?;
+        let earlier = Note::of(notes::folder(removal.task), &removal.id);
         let before = remover.look(self, removal, earlier.as_ref()).await?;
         let note = Note {
             removal: removal.clone(),
@@ -94,7 +97,7 @@ impl Others for DeviceMapper {
             pausing: false,
             before,
         };
-        note.save(Path::new(FOLDER)).map_err(failed)?;
+        note.save().map_err(failed)?;
         let begun = remover.begin(self, &note).await;
         if begun.is_err() {
             self.forget_removal(removal).await;
@@ -103,7 +106,9 @@ impl Others for DeviceMapper {
     }
 
     async fn removal_progress(&self, removal: &OtherRemoval) -> Result<OtherProgress, Failure> {
-        remover(removal.kind)?.go_on(self, &noted(removal)?).await
+        remover(removal.kind, removal.task)?
+            .go_on(self, &noted(removal)?)
+            .await
     }
 
     async fn stop_removal(&self, removal: &OtherRemoval) -> Result<(), Failure> {
@@ -112,19 +117,22 @@ impl Others for DeviceMapper {
             ..noted(removal)?
         };
         // A process that is killed now leaves word of it to the next.
-        stopped.save(Path::new(FOLDER)).map_err(failed)?;
-        remover(removal.kind)?.stop(self, &stopped).await
+        stopped.save().map_err(failed)?;
+        remover(removal.kind, removal.task)?
+            .stop(self, &stopped)
+            .await
     }
 
     async fn forget_removal(&self, removal: &OtherRemoval) {
-        if let Ok(remover) = remover(removal.kind) {
+        if let Ok(remover) = remover(removal.kind, removal.task) {
             remover.forget(self, removal).await;
         }
-        notes::remove(&notes::file(Path::new(FOLDER), &removal.id, "json"));
+        let folder = notes::folder(removal.task);
+        notes::remove(&notes::file(folder, &removal.id, "json"));
     }
 
     async fn begun_removals(&self) -> Vec<OtherRemoval> {
-        let notes = blocking(|| notes::all(Path::new(FOLDER))).await;
+        let notes = blocking(notes::of_machine).await;
         let notes = notes.unwrap_or_default().into_iter();
         notes.map(|note| note.removal).collect()
     }
@@ -134,7 +142,6 @@ impl Others for DeviceMapper {
 mod tests {
     use super::*;
     use crate::model::facts::Ident;
-    use crate::model::removal::OtherTask;
 
     /// A removal of a cache of this kind, which may have a byte that the disk lacks.
     pub(super) fn removal(kind: OtherKind) -> OtherRemoval {
@@ -148,13 +155,18 @@ mod tests {
             unwritten_bytes: 1,
             may_be_unwritten: true,
             owner: 1000,
+            shift: None,
         }
     }
 
     #[test]
     fn what_clients_are_told_can_be_removed_has_a_remover_and_nothing_else() {
         for kind in OtherKind::ALL {
-            assert_eq!(remover(*kind).is_ok(), kind.can_be_removed(), "{kind:?}");
+            assert_eq!(
+                remover(*kind, OtherTask::Remove).is_ok(),
+                kind.can_be_removed(),
+                "{kind:?}"
+            );
         }
         assert!(may_hang(OtherKind::Bcache) && !may_hang(OtherKind::LvmCache));
     }

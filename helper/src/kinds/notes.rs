@@ -2,17 +2,27 @@
 //! Notes on removals, by which the next process of the service finds those that this process has begun.
 
 use super::failed;
-use crate::model::removal::OtherRemoval;
+use crate::model::removal::{OtherRemoval, OtherTask};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use tandem_api::Failure;
 
 /// The folder of the notes. A start of the machine empties it: after that nothing of a removal is under way.
 pub(super) const FOLDER: &str = "/run/tandem/others";
+/// The folder of the notes that a start of the machine keeps: a partition table may be half changed.
+const LASTING: &str = "/var/lib/tandem/moves";
+
+/// The folder of the notes on such a task.
+pub(super) fn folder(task: OtherTask) -> &'static Path {
+    Path::new(match task {
+        OtherTask::Remove | OtherTask::WriteBack => FOLDER,
+        OtherTask::MakePlain => LASTING,
+    })
+}
 
 /// What is known of a removal that has begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,25 +66,37 @@ impl Note {
             pausing,
             ..self.clone()
         };
-        note.save(Path::new(FOLDER))
+        note.save()
     }
 
-    /// Writes the note.
+    /// Writes the note to the folder of its task.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub(super) fn save(&self, folder: &Path) -> io::Result<()> {
+    pub(super) fn save(&self) -> io::Result<()> {
+        self.save_in(folder(self.removal.task))
+    }
+
+    fn save_in(&self, folder: &Path) -> io::Result<()> {
         fs::create_dir_all(folder)?;
         let path = file(folder, &self.removal.id, "json");
-        // A process that is killed while it writes leaves no half note.
+        // A process that is killed while it writes, and a power cut, leave no half note.
         let beside = path.with_extension("new");
         fs::write(&beside, serde_json::to_vec(self)?)?;
-        fs::rename(beside, path)
+        File::open(&beside)?.sync_all()?;
+        fs::rename(beside, path)?;
+        File::open(folder)?.sync_all()
     }
 }
 
 fn read(path: &Path) -> Option<Note> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// All notes of this machine.
+pub(super) fn of_machine() -> Vec<Note> {
+    let both = [FOLDER, LASTING].map(|folder| all(Path::new(folder)));
+    both.concat()
 }
 
 /// The notes in a folder. A note that cannot be read is left alone: its removal goes on without a job.
@@ -112,7 +134,7 @@ mod tests {
             pausing: false,
             before: "cache".into(),
         };
-        note.save(&inner).unwrap();
+        note.save_in(&inner).unwrap();
         fs::write(inner.join("c.json"), "{\"removal\":").unwrap();
         fs::write(inner.join("d.new"), "{}").unwrap();
         assert_eq!(all(&inner), std::slice::from_ref(&note));

@@ -7,3 +7,4 @@ pub mod live;
 pub mod other_format;
 pub mod record;
 pub mod removal;
+pub mod shift;

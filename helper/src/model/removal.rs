@@ -2,6 +2,7 @@
 //! The removal of a cache that another system has made.
 
 use crate::model::facts::Ident;
+use crate::model::shift::Shift;
 use serde::{Deserialize, Serialize};
 use tandem_api::{DataState, Failure, Kind, OtherKind, Step, StepKind};
 
@@ -17,6 +18,8 @@ pub enum OtherTask {
     Remove,
     /// The disk gets everything, and the cache goes on as before.
     WriteBack,
+    /// The cache is gone, and the partition that is left becomes a plain one.
+    MakePlain,
 }
 
 /// The removal of a cache that another system has made, or a part of it. All of it comes from the facts of the service.
@@ -30,7 +33,7 @@ pub struct OtherRemoval {
     pub kind: OtherKind,
     /// What is done with it.
     pub task: OtherTask,
-    /// Disk and SSD.
+    /// Disk and SSD; for [`OtherTask::MakePlain`] the partition and its disk.
     pub devices: [Ident; 2],
     /// The steps, as the plan shows them.
     pub steps: Vec<Step>,
@@ -40,6 +43,9 @@ pub struct OtherRemoval {
     pub may_be_unwritten: bool,
     /// User that has asked for it.
     pub owner: u32,
+    /// How the partition moves, for [`OtherTask::MakePlain`].
+    #[serde(default)]
+    pub shift: Option<Shift>,
 }
 
 impl OtherRemoval {
@@ -96,6 +102,11 @@ impl OtherRemoval {
     pub fn not_freed(&self, why: impl std::fmt::Display) -> Failure {
         self.failed(StepKind::FreeSsd, 1, why)
             .data(DataState::OnDisk)
+    }
+
+    /// The partition is not moved. `data`: whether everything is as before.
+    pub fn not_moved(&self, data: DataState, why: impl std::fmt::Display) -> Failure {
+        self.failed(StepKind::MovePartition, 0, why).data(data)
     }
 
     /// The machine does not have the cache of the plan.

@@ -92,6 +92,8 @@ pub async fn run(
         JobKind::Create => creation::create(host, store, intent, watcher).await,
         JobKind::Remove | JobKind::Flush => removal::remove(host, store, intent, watcher).await,
         JobKind::Resize => resize::resize(host, store, intent, watcher).await,
+        // No job of a cache of Tandem: see `other`.
+        JobKind::MakePlain => Err(Failure::new(Kind::WrongState)),
     }
 }
 
@@ -110,6 +112,7 @@ pub async fn recover(
         JobKind::Create => creation::recover(host, store, intent, watcher).await,
         JobKind::Remove | JobKind::Flush => removal::recover(host, store, intent, watcher).await,
         JobKind::Resize => resize::recover(host, store, intent, watcher).await,
+        JobKind::MakePlain => Err(Failure::new(Kind::WrongState)),
     }
 }
 

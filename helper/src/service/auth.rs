@@ -36,11 +36,13 @@ pub enum Permission {
     TakeOver,
     /// Say which device is the disk of a cache.
     ConfirmDisk,
+    /// Change where a partition begins, after bcache is removed from it.
+    MovePartition,
 }
 
 impl Permission {
     /// All permissions.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Create,
         Self::CreateErasing,
         Self::Resize,
@@ -54,6 +56,7 @@ impl Permission {
         Self::WatchDisk,
         Self::TakeOver,
         Self::ConfirmDisk,
+        Self::MovePartition,
     ];
 
     /// Id of the polkit action.
@@ -72,6 +75,7 @@ impl Permission {
             Self::WatchDisk => "org.tandemcache.Tandem1.watch-disk",
             Self::TakeOver => "org.tandemcache.Tandem1.take-over",
             Self::ConfirmDisk => "org.tandemcache.Tandem1.confirm-disk",
+            Self::MovePartition => "org.tandemcache.Tandem1.move-partition",
         }
     }
 
@@ -108,6 +112,9 @@ impl Permission {
             Self::TakeOver => gettext("Authenticate to use the cache on $(ssd) for $(disk)"),
             Self::ConfirmDisk => gettext(
                 "Authenticate to confirm that $(disk) is the disk of the cache on $(ssd). What is stored only on the SSD will be written to it",
+            ),
+            Self::MovePartition => gettext(
+                "Authenticate to make $(disk) a plain partition, by a change of its partition table",
             ),
         }
     }

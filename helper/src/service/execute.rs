@@ -52,7 +52,7 @@ impl Service {
             JobKind::Create => Permission::Create,
             JobKind::Resize => Permission::Resize,
             JobKind::Remove if frozen.discards => Permission::Discard,
-            JobKind::Remove | JobKind::Flush => Permission::Remove,
+            JobKind::Remove | JobKind::Flush | JobKind::MakePlain => Permission::Remove,
         };
         let (disk, ssd) = (&frozen.reply.origin, &frozen.reply.ssd);
         auth::check(&self.connection, header, permission, disk, ssd).await?;
@@ -340,6 +340,7 @@ fn reason(kind: JobKind, disk: &DeviceText) -> String {
         JobKind::Remove => format!("The cache of {disk} is being removed"),
         JobKind::Flush => format!("Data is being written to {disk}"),
         JobKind::Resize => format!("The cache of {disk} is getting another size"),
+        JobKind::MakePlain => format!("The partition table of {disk} is being changed"),
     }
 }
 

@@ -63,7 +63,11 @@ impl Service {
         // The plans for caches of Tandem are executed elsewhere.
         find(self.other_caches(), &frozen.uuid).map_err(|_| unknown())?;
         let (disk, ssd) = (&frozen.reply.origin, &frozen.reply.ssd);
-        auth::check(&self.connection, header, Permission::Remove, disk, ssd).await?;
+        let permission = match ssd.is_none() {
+            true => Permission::MovePartition,
+            false => Permission::Remove,
+        };
+        auth::check(&self.connection, header, permission, disk, ssd).await?;
         if !self.inner().offers.take(plan_id) {
             return Err(unknown());
         }
@@ -117,6 +121,7 @@ impl Service {
         let kind = match removal.task {
             OtherTask::Remove => JobKind::Remove,
             OtherTask::WriteBack => JobKind::Flush,
+            OtherTask::MakePlain => JobKind::MakePlain,
         };
         let (uuid, steps) = (removal.id.clone(), removal.steps.clone());
         let (devices, owner) = (removal.devices.clone(), removal.owner);

@@ -188,6 +188,13 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("{device} failed while some of your data was not yet on the hard disk."),
             gettext("Turn the computer off, check the cables of the SSD, and start again."),
         ),
+        Kind::FstabNamesDevice if failure.name.starts_with("/dev/bcache") => (
+            gettext("Mounted by Its Device Name"),
+            gettext(
+                "The file /etc/fstab mounts {place} as {name}, and the next startup would wait for that device in vain.",
+            ),
+            gettext("Change that entry to UUID=…, then try again."),
+        ),
         Kind::FstabNamesDevice => (
             gettext("Mounted by Its Device Name"),
             gettext(
@@ -378,6 +385,23 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
                 _ => gettext("Remove it with the program that set it up."),
             },
         ),
+        Kind::StaysBcache => (
+            gettext("Stays a bcache Device"),
+            stays_bcache(&failure.name),
+            match failure.name.as_str() {
+                "mounted" => gettext("Unmount it, then try again."),
+                "in-use" => gettext("Close what uses it, then try again."),
+                "tool" => {
+                    gettext("Install sfdisk (the package fdisk or util-linux), then try again.")
+                }
+                "table-damaged" => gettext(
+                    "Look at the details. Repair the partition table, for example with fdisk, then try again.",
+                ),
+                _ => gettext(
+                    "It keeps working without a cache. To use it with Tandem, copy its files to a disk without bcache.",
+                ),
+            },
+        ),
         Kind::NotResizable if failure.name == "system" => (
             gettext("Size Cannot Be Changed"),
             gettext("The running system is on the disk of this cache."),
@@ -414,6 +438,9 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
                     | StepKind::DeletePartition
                     | StepKind::Unmap,
                 ) => gettext("Could Not Remove the Cache"),
+                Some(StepKind::StopOther | StepKind::MovePartition) => {
+                    gettext("Could Not Make It a Plain Partition")
+                }
                 _ => gettext("Could Not Set Up the Cache"),
             },
             if failed_step(failure).is_some() {
@@ -469,5 +496,35 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("The service ran into an internal error."),
             gettext("Copy the details and report them."),
         ),
+    }
+}
+
+/// Why a partition of bcache cannot become a plain one.
+fn stays_bcache(why: &str) -> String {
+    match why {
+        "whole-disk" => gettext(
+            "bcache uses all of {device} without a partition table. Its file system begins a little behind the start of the disk, and the start of a disk cannot be moved.",
+        ),
+        "table" => gettext(
+            "The partition table of {device} is neither GPT nor MBR, and Tandem changes no other.",
+        ),
+        "table-damaged" => gettext("The partition table with {device} is damaged or in doubt."),
+        "logical" => gettext(
+            "{device} is a logical partition of an MBR, whose start is told by a chain of other places on the disk. Tandem does not change that chain.",
+        ),
+        "volume" => gettext(
+            "{device} is a part of a volume of LVM, RAID, or encryption. That program says where it begins.",
+        ),
+        "mounted" => gettext("The file system on {device} is mounted at {place}."),
+        "in-use" => gettext("A program or a volume uses the bcache device on {device}."),
+        "running-system" => {
+            gettext("The running system is on {device}, and its bcache device cannot be stopped.")
+        }
+        "offset" => gettext(
+            "The file system on {device} does not begin at a sector of the disk, so no partition can begin there.",
+        ),
+        "content" => gettext("No known file system was found where {device} would begin."),
+        "tool" => gettext("The program that changes partition tables is missing or failed."),
+        _ => gettext("Tandem cannot see on which partition the bcache device of {device} lies."),
     }
 }

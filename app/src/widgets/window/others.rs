@@ -2,11 +2,16 @@
 //! The commands for caches of other systems.
 
 use adw::subclass::prelude::*;
+use gettextrs::gettext;
 use gtk::glib;
 use gtk::prelude::*;
+use tandem_api::{JobKind, OtherKind};
 
 use super::{Window, imp};
-use crate::display::remove_other_words;
+use crate::display::{job_end_words, origin_choices, remove_other_words};
+use crate::model::facts::JobFacts;
+use crate::model::objects::DeviceObject;
+use crate::model::store::objects;
 use crate::widgets::found::ask;
 use crate::widgets::other::{CANCEL_OTHER, REMOVE_OTHER, WRITE_BACK_OTHER};
 use crate::widgets::remove_dialog::show_failure;
@@ -50,11 +55,55 @@ impl Window {
                 Ok(plan) => plan,
                 Err(failure) => return show_failure(parent, &failure),
             };
+            let removed = (cache.clone(), plan.origin.object.to_string());
+            let mut removals = window.imp().removals.borrow_mut();
+            removals.insert(cache.id.clone(), removed);
+            drop(removals);
             let agreed = move || {
                 let (client, plan) = (client.clone(), plan.clone());
                 async move { client.remove_other(&plan).await }
             };
             ask(parent, &remove_other_words(&cache), false, agreed);
+        });
+    }
+
+    /// What leads on to Tandem after a removal of a cache of another system: the words of a button, its action and the target of
+    /// that. Nothing if the disk cannot have a cache yet.
+    pub(super) fn next_step(&self, job: &JobFacts) -> Option<(String, &'static str, String)> {
+        let imp = self.imp();
+        let (cache, partition) = imp.removals.borrow_mut().remove(&job.cache_uuid)?;
+        let set_up = |disk: String| {
+            let devices: Vec<_> = objects::<DeviceObject>(&imp.store.devices())
+                .map(|device| device.facts())
+                .collect();
+            let choices = origin_choices(&devices);
+            let is_open = choices.iter().any(|c| c.path == disk && c.is_open());
+            is_open.then(|| (gettext("Set Up a Cache"), "win.set-up-disk", disk))
+        };
+        match (job.kind, cache.kind) {
+            (JobKind::MakePlain, _) => set_up(partition),
+            (JobKind::Remove, OtherKind::Bcache) => {
+                Some((gettext("Make Plain…"), REMOVE_OTHER, cache.id))
+            }
+            (JobKind::Remove, _) => set_up(cache.mapped.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Shows the end of a job, with a button for what can be done next.
+    pub(super) fn offer_action(
+        &self,
+        job: &JobFacts,
+        button: &str,
+        action: &'static str,
+        target: String,
+    ) {
+        let window = glib::object::ObjectExt::downgrade(self);
+        self.offer(&job_end_words(job, false), button, move || {
+            if let Some(window) = window.upgrade() {
+                // The window has installed the action.
+                let _ = WidgetExt::activate_action(&window, action, Some(&target.to_variant()));
+            }
         });
     }
 

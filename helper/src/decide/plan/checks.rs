@@ -279,7 +279,7 @@ pub fn mounts(device: &Device) -> Result<(), Failure> {
 
 /// Checks that all entries of fstab, crypttab, systemd and the boot loader that lead to the disk also lead to the mapping of the cache. An entry
 /// that is not in use now would otherwise stop the next start of the machine.
-fn named_by_content(device: &Device) -> Result<(), Failure> {
+pub(super) fn named_by_content(device: &Device) -> Result<(), Failure> {
     let Some(entry) = device.entries.iter().find(|entry| misses_cache(entry)) else {
         return Ok(());
     };

@@ -7,6 +7,7 @@ mod judge;
 mod modes;
 mod other;
 mod partition;
+mod plain;
 mod remove;
 mod resize;
 mod size;

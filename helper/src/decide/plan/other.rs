@@ -2,6 +2,7 @@
 //! The plan that writes back a cache of another system, or removes it.
 
 use super::checks::SYSTEM_POINTS;
+use super::plain::movable;
 use super::{Plan, VALID_SECONDS, digest};
 use crate::model::facts::{Facts, Ident};
 use crate::model::removal::{OtherRemoval, OtherTask, is_volume_id, is_volume_name};
@@ -10,16 +11,20 @@ use tandem_api::{
     PlanReply, Step, StepKind,
 };
 
-/// The plan for this task, and all that the system of the cache needs for it. `owner`: the user that asks.
+/// The plan for this task, and all that the system of the cache needs for it. `owner`: the user that asks. What is left to
+/// remove of a bcache device without a cache is bcache itself: its partition becomes a plain one.
 ///
 /// # Errors
-/// `OtherNotRemovable`; `DeviceGone`.
+/// `OtherNotRemovable`; `DeviceGone`; those of a partition that does not become a plain one.
 pub fn end_other(
     cache: &OtherCache,
     facts: &Facts,
     task: OtherTask,
     owner: u32,
 ) -> Result<(Plan, OtherRemoval), Failure> {
+    if task == OtherTask::Remove && cache.is_left_alone() {
+        return make_plain(cache, facts, owner);
+    }
     let none = DeviceText::none();
     let disk = cache.disks.first().unwrap_or(&none);
     let refused = |name: &str| {
@@ -30,6 +35,7 @@ pub fn end_other(
     let can = match task {
         OtherTask::Remove => cache.kind.can_be_removed(),
         OtherTask::WriteBack => cache.kind.can_write_back(),
+        OtherTask::MakePlain => false,
     };
     if !can {
         return refused("system");
@@ -65,13 +71,71 @@ pub fn end_other(
         _ => {}
     }
     let steps = match task {
-        OtherTask::Remove => steps(cache, disk, ssd),
         OtherTask::WriteBack => vec![drain(cache, disk)],
+        OtherTask::Remove | OtherTask::MakePlain => steps(cache, disk, ssd),
     };
+    let kind = match task {
+        OtherTask::WriteBack => JobKind::Flush,
+        OtherTask::Remove | OtherTask::MakePlain => JobKind::Remove,
+    };
+    let removal = OtherRemoval {
+        devices: [ident(facts, disk)?, ident(facts, ssd)?],
+        ..removal(cache, task, steps, owner)
+    };
+    Ok((plan(cache, kind, &removal, (disk, ssd)), removal))
+}
+
+/// The plan that stops a bcache device without a cache, and has its partition begin where the file system begins.
+fn make_plain(
+    cache: &OtherCache,
+    facts: &Facts,
+    owner: u32,
+) -> Result<(Plan, OtherRemoval), Failure> {
+    let found = movable(cache, facts)?;
+    let partition = &found.partition.ident;
+    let steps = vec![
+        step(StepKind::StopOther, &partition.text, 0),
+        step(
+            StepKind::MovePartition,
+            &partition.text,
+            found.shift.bytes(),
+        ),
+    ];
+    let removal = OtherRemoval {
+        devices: [partition.clone(), found.disk.ident.clone()],
+        shift: Some(found.shift),
+        ..removal(cache, OtherTask::MakePlain, steps, owner)
+    };
+    let none = DeviceText::none();
+    let plan = plan(cache, JobKind::Remove, &removal, (&partition.text, &none));
+    Ok((plan, removal))
+}
+
+fn removal(cache: &OtherCache, task: OtherTask, steps: Vec<Step>, owner: u32) -> OtherRemoval {
+    OtherRemoval {
+        id: cache.id.clone(),
+        name: cache.name.clone(),
+        kind: cache.kind,
+        task,
+        devices: [Ident::default(), Ident::default()],
+        steps,
+        unwritten_bytes: cache.unwritten_bytes,
+        may_be_unwritten: cache.may_be_unwritten(),
+        owner,
+        shift: None,
+    }
+}
+
+fn plan(
+    cache: &OtherCache,
+    kind: JobKind,
+    removal: &OtherRemoval,
+    (disk, ssd): (&DeviceText, &DeviceText),
+) -> Plan {
     let mut reply = PlanReply {
         plan_id: String::new(),
         digest: String::new(),
-        steps: steps.clone(),
+        steps: removal.steps.clone(),
         warnings: Vec::new(),
         origin: disk.clone(),
         ssd: ssd.clone(),
@@ -84,29 +148,14 @@ pub fn end_other(
         valid_seconds: VALID_SECONDS,
     };
     reply.digest = digest(&reply, &[]);
-    let plan = Plan {
-        kind: match task {
-            OtherTask::Remove => JobKind::Remove,
-            OtherTask::WriteBack => JobKind::Flush,
-        },
+    Plan {
+        kind,
         uuid: cache.id.clone(),
         actions: Vec::new(),
         discards: false,
         contents: Vec::new(),
         reply,
-    };
-    let removal = OtherRemoval {
-        id: cache.id.clone(),
-        name: cache.name.clone(),
-        kind: cache.kind,
-        task,
-        devices: [ident(facts, disk)?, ident(facts, ssd)?],
-        steps,
-        unwritten_bytes: cache.unwritten_bytes,
-        may_be_unwritten: cache.may_be_unwritten(),
-        owner,
-    };
-    Ok((plan, removal))
+    }
 }
 
 /// The system does them; LVM does all of them by one command.

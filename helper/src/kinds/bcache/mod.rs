@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! bcache, as its files in sysfs tell. Each file may be missing: kernels differ.
 
+mod plain;
 mod remove;
+mod table;
+mod tools;
+
+pub(super) use plain::MakePlain;
 
 use super::system::{Find, Found, System, Told};
 use crate::machine::blocks::{line, names_in};

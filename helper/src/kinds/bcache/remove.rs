@@ -99,6 +99,9 @@ fn next(seen: &Seen, note: &Note) -> Next {
         } => match removal.task {
             OtherTask::WriteBack => Next::Restore(Ok(())),
             OtherTask::Remove => Next::Detach,
+            OtherTask::MakePlain => Next::Restore(Err(Box::new(
+                removal.not_drained("the device has a cache again"),
+            ))),
         },
         Seen {
             attached: true,
@@ -116,7 +119,7 @@ fn next(seen: &Seen, note: &Note) -> Next {
     }
 }
 
-fn block(name: &str) -> PathBuf {
+pub(super) fn block(name: &str) -> PathBuf {
     Path::new("/sys/block").join(name).join("bcache")
 }
 
@@ -159,7 +162,12 @@ fn see(name: &str, before: &Before) -> Seen {
 }
 
 /// Writes a word into a file of sysfs, by a program of its own: for this service sysfs is read-only.
-async fn write(machine: &DeviceMapper, name: &str, file: &Path, word: &str) -> Result<(), Failure> {
+pub(super) async fn write(
+    machine: &DeviceMapper,
+    name: &str,
+    file: &Path,
+    word: &str,
+) -> Result<(), Failure> {
     let unit = format!("tandem-bcache-{name}.service");
     let told = Program {
         unit: &unit,

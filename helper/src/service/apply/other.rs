@@ -6,7 +6,7 @@ use super::Watcher;
 use super::drain::{DrainRate, MAX_FAILED_QUERIES, QUERY_INTERVAL};
 use crate::host::Host;
 use crate::model::removal::{OtherProgress, OtherRemoval};
-use tandem_api::Failure;
+use tandem_api::{DataState, Failure};
 use tokio::time::Instant;
 
 /// Has a cache removed. `begin`: the removal has not begun yet.
@@ -45,7 +45,10 @@ async fn follow(
         }
         match host.removal_progress(removal).await {
             Ok(OtherProgress::Ended(end)) => {
-                host.forget_removal(removal).await;
+                // The next process tries again to put back what is not as before.
+                if !matches!(&end, Err(e) if e.data == DataState::Incomplete) {
+                    host.forget_removal(removal).await;
+                }
                 return end.map_err(|failure| *failure);
             }
             Ok(OtherProgress::Drains(left)) => {

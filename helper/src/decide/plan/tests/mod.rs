@@ -6,6 +6,7 @@ mod judge;
 mod later;
 mod other;
 mod partition;
+mod plain;
 mod refusals;
 mod removal;
 mod resize;

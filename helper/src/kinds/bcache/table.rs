@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A partition table as `sfdisk --json` tells it, compared word for word: after a move nothing but the two places of one
+//! partition may differ.
+
+use crate::model::shift::Shift;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A partition table, without the names of the kernel, which may be others after a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Table(Value);
+
+/// What a table is, compared with that of before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// As before.
+    Old,
+    /// As before, and the partition is moved.
+    Moved,
+    /// Neither of both, or damaged.
+    Other,
+}
+
+impl Table {
+    /// The table in what `sfdisk --json` has printed; none if anything else is printed too: sfdisk has something to say of a
+    /// table that is damaged or torn, and such a table is not to be changed.
+    pub(super) fn parse(printed: &str) -> Option<Self> {
+        let mut all: Value = serde_json::from_str(printed).ok()?;
+        let table = all.get_mut("partitiontable")?;
+        let device = table.as_object_mut()?.remove("device")?;
+        let device = device.as_str()?.to_owned();
+        for partition in table.get_mut("partitions")?.as_array_mut()? {
+            let node = partition.get("node")?.as_str()?;
+            let number = node.strip_prefix(&device)?.trim_start_matches('p');
+            let number: u32 = number.parse().ok()?;
+            *partition.get_mut("node")? = number.into();
+        }
+        Some(Self(table.take()))
+    }
+
+    /// The place of a partition: first sector and sectors.
+    fn place(&self, number: u32) -> Option<(u64, u64)> {
+        let partitions = self.0.get("partitions")?.as_array()?;
+        let mut with = partitions.iter().filter(|p| p["node"] == number);
+        let (partition, None) = (with.next()?, with.next()) else {
+            return None;
+        };
+        Some((partition["start"].as_u64()?, partition["size"].as_u64()?))
+    }
+
+    /// Whether the partition lies in this table where the move begins.
+    pub(super) fn has(&self, shift: &Shift) -> bool {
+        self.place(shift.number) == Some((shift.start, shift.size))
+    }
+
+    /// The table with the partition moved.
+    fn moved(&self, shift: &Shift) -> Self {
+        let mut moved = self.clone();
+        let partitions = moved.0.get_mut("partitions").and_then(Value::as_array_mut);
+        for partition in partitions.into_iter().flatten() {
+            if partition["node"] == shift.number {
+                let (start, size) = shift.moved();
+                partition["start"] = start.into();
+                partition["size"] = size.into();
+            }
+        }
+        moved
+    }
+
+    /// What the table of now is, compared with `self`, the table of before.
+    pub(super) fn compare(&self, now: Option<&Self>, shift: &Shift) -> Which {
+        match now {
+            Some(now) if now == self => Which::Old,
+            Some(now) if *now == self.moved(shift) => Which::Moved,
+            _ => Which::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::model::shift::Content;
+
+    /// As sfdisk 2.38 prints it.
+    pub(in crate::kinds::bcache) const GPT: &str = r#"{
+   "partitiontable": {
+      "label": "gpt", "id": "2C0F4F7C-0C1F-4B7A-8D2C-4E8E1C1F6B11", "device": "/dev/vdc", "unit": "sectors",
+      "firstlba": 2048, "lastlba": 524254, "sectorsize": 512,
+      "partitions": [
+         { "node": "/dev/vdc1", "start": 2048, "size": 409600, "type": "0FC63DAF-8483-4772-8E79-3D69D8477DE4",
+           "uuid": "6D1E0C4B-1C0A-4C2B-9E53-0E8E2B7E7B01", "name": "films", "attrs": "GUID:63" },
+         { "node": "/dev/vdc2", "start": 411648, "size": 112607, "type": "0FC63DAF-8483-4772-8E79-3D69D8477DE4",
+           "uuid": "6D1E0C4B-1C0A-4C2B-9E53-0E8E2B7E7B02" }
+      ]
+   }
+}"#;
+
+    pub(in crate::kinds::bcache) fn shift() -> Shift {
+        Shift {
+            number: 1,
+            sector_bytes: 512,
+            start: 2048,
+            size: 409_600,
+            by: 16,
+            content: Content {
+                format: "ext4".into(),
+                uuid: "0a1b".into(),
+            },
+        }
+    }
+
+    pub(in crate::kinds::bcache) fn table() -> Table {
+        Table::parse(GPT).unwrap()
+    }
+
+    fn changed(from: &str, to: &str) -> Option<Table> {
+        assert!(GPT.contains(from), "{from}");
+        Table::parse(&GPT.replace(from, to))
+    }
+
+    const MOVED: &str = r#""start": 2064, "size": 409584"#;
+
+    #[test]
+    fn a_move_changes_both_places_of_one_partition_and_keeps_its_end() {
+        let now = |from, to| table().compare(changed(from, to).as_ref(), &shift());
+        let old = r#""start": 2048, "size": 409600"#;
+        assert!(table().has(&shift()));
+        assert_eq!(now(old, old), Which::Old);
+        assert_eq!(now(old, MOVED), Which::Moved);
+        for other in [
+            // The end is another one.
+            r#""start": 2064, "size": 409600"#,
+            r#""start": 2048, "size": 409584"#,
+            r#""start": 2072, "size": 409576"#,
+        ] {
+            assert_eq!(now(old, other), Which::Other, "{other}");
+        }
+    }
+
+    #[test]
+    fn all_other_words_of_the_table_have_to_stay() {
+        let moved = GPT.replace(r#""start": 2048, "size": 409600"#, MOVED);
+        for (from, to) in [
+            (r#""name": "films""#, r#""name": """#),
+            (r#", "attrs": "GUID:63""#, ""),
+            ("7B01", "7B09"),
+            ("1F6B11", "1F6B12"),
+            (r#""start": 411648"#, r#""start": 411656"#),
+            (r#""lastlba": 524254"#, r#""lastlba": 524222"#),
+            ("gpt", "dos"),
+        ] {
+            assert!(moved.contains(from), "{from}");
+            let now = Table::parse(&moved.replace(from, to));
+            assert_eq!(
+                table().compare(now.as_ref(), &shift()),
+                Which::Other,
+                "{to}"
+            );
+        }
+        // After a restart the disk may have another name.
+        let renamed = Table::parse(&moved.replace("vdc", "nvme0n1").replace("n1\",", "n1p1\","));
+        assert!(renamed.is_none(), "the names of all nodes agree");
+        let renamed = moved.replace("/dev/vdc", "/dev/sdb");
+        assert_eq!(
+            table().compare(Table::parse(&renamed).as_ref(), &shift()),
+            Which::Moved
+        );
+    }
+
+    #[test]
+    fn a_table_with_a_complaint_is_no_table() {
+        assert_eq!(table().compare(None, &shift()), Which::Other);
+        let torn =
+            "The primary GPT table is corrupt, but the backup appears OK, so that will be used.\n";
+        for printed in [
+            format!("{torn}{GPT}"),
+            format!("{GPT}\n{torn}"),
+            String::new(),
+        ] {
+            assert_eq!(Table::parse(&printed), None);
+        }
+        let other = Shift {
+            start: 2056,
+            ..shift()
+        };
+        assert!(!table().has(&other));
+    }
+}

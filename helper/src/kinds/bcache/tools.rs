@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The programs of util-linux that read and change a partition table. Each runs in a unit of its own: what has begun to write
+//! ends, also if this service is killed meanwhile.
+
+use super::table::Table;
+use crate::host::device_mapper::blocking;
+use crate::host::systemd::program::{self, Program, State};
+use crate::kinds::failed;
+use crate::kinds::notes::{self, FOLDER};
+use crate::model::shift::{Content, Shift};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tandem_api::Failure;
+use zbus::Connection;
+
+/// Longest wait for a program. A disk that sleeps answers within seconds.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Exit status of a shell that does not find a program.
+const NOT_FOUND: i32 = 127;
+/// Exit status of blkid that finds nothing.
+const NOTHING: i32 = 2;
+
+/// Prints a table as JSON. `$1`: the disk.
+const READ: &str = r#"exec sfdisk --json "$1""#;
+/// Prints a table as `sfdisk` reads it again. `$1`: the disk.
+const DUMP: &str = r#"exec sfdisk --dump "$1""#;
+/// Prints what lies at a place. `$1`: the device, `$2`: the first byte, `$3`: bytes. The kernel may have kept what was read there
+/// before bcache wrote to it, so that is dropped first.
+const PROBE: &str = r#"blockdev --flushbufs "$1" && exec blkid -p -o export -O "$2" -S "$3" "$1""#;
+/// Moves the start of a partition, and tells the kernel of this partition only: the others may be in use. `$1`: the disk, `$2`:
+/// the number of the partition, `$3` and `$4`: its first sector and its sectors. As long as the lock is held, udev looks at
+/// no device of the disk, so that bcache is not registered again where it was.
+const MOVE: &str = r#"exec 9<"$1" && flock 9 &&
+echo "start=$3, size=$4" | sfdisk --quiet --no-reread --no-tell-kernel --wipe never --wipe-partitions never -N "$2" "$1" &&
+exec partx --update --nr "$2" "$1""#;
+/// Writes a whole table as it was, and tells the kernel of one partition. `$1`: the disk, `$2`: the number of the partition, `$3`:
+/// the file with the table.
+const RESTORE: &str = r#"exec 9<"$1" && flock 9 &&
+sfdisk --quiet --force --no-reread --no-tell-kernel --wipe never --wipe-partitions never "$1" <"$3" &&
+exec partx --update --nr "$2" "$1""#;
+
+/// The tools for the disk of one removal.
+pub(super) struct Tools<'a> {
+    connection: &'a Connection,
+    /// Id of the removal.
+    id: &'a str,
+    /// Kernel name of the disk.
+    disk: &'a str,
+}
+
+/// What a program has done.
+struct Done {
+    status: Option<i32>,
+    printed: String,
+}
+
+impl Done {
+    /// What it has printed, if it was content.
+    fn ok(self) -> Result<String, Failure> {
+        match self.status {
+            Some(0) => Ok(self.printed),
+            Some(NOT_FOUND) => Err(failed(format_args!(
+                "a program is missing: {}",
+                self.printed.trim()
+            ))),
+            status => Err(failed(format_args!(
+                "status {status:?}: {}",
+                self.printed.trim()
+            ))),
+        }
+    }
+}
+
+/// What a table is, or the words about it.
+pub(super) type Read = Result<Table, String>;
+
+impl<'a> Tools<'a> {
+    pub(super) fn new(connection: &'a Connection, id: &'a str, disk: &'a str) -> Self {
+        Self {
+            connection,
+            id,
+            disk,
+        }
+    }
+
+    fn node(&self) -> String {
+        format!("/dev/{}", self.disk)
+    }
+
+    /// The unit that changes the table. There is one for each removal.
+    fn unit(id: &str) -> String {
+        let file = notes::file(Path::new(FOLDER), id, "service");
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        format!("tandem-table-{name}")
+    }
+
+    /// Whether a program changes the table now.
+    pub(super) async fn is_at_work(&self) -> Result<bool, Failure> {
+        let state = program::state(self.connection, &Self::unit(self.id)).await?;
+        Ok(state == State::Running)
+    }
+
+    /// The table of the disk, or why it is not to be changed.
+    pub(super) async fn read(&self) -> Result<Read, Failure> {
+        let done = self.run(READ, &[]).await?;
+        if done.status == Some(NOT_FOUND) {
+            return Err(done.ok().err().unwrap_or_else(|| failed("sfdisk")));
+        }
+        Ok(Table::parse(&done.printed).ok_or(done.printed))
+    }
+
+    /// What lies in a part of a device, in bytes; none if blkid knows nothing that lies there.
+    pub(super) async fn probe(
+        &self,
+        device: &str,
+        at: u64,
+        bytes: u64,
+    ) -> Result<Option<Content>, Failure> {
+        let node = format!("/dev/{device}");
+        let words = [node.as_str(), &at.to_string(), &bytes.to_string()];
+        let done = self.run_on(PROBE, &words).await?;
+        if done.status == Some(NOTHING) {
+            return Ok(None);
+        }
+        Ok(content(&done.ok()?))
+    }
+
+    /// What lies where the partition begins after its move, read from the disk.
+    pub(super) async fn probe_ahead(&self, shift: &Shift) -> Result<Option<Content>, Failure> {
+        let (start, size) = shift.moved();
+        let [at, bytes] = [start, size].map(|sectors| sectors * shift.sector_bytes);
+        self.probe(self.disk, at, bytes).await
+    }
+
+    /// Keeps the table in a file, and does not return before the file is on its disk.
+    pub(super) async fn dump(&self, to: PathBuf) -> Result<(), Failure> {
+        let folder = to.parent().map(Path::to_owned).unwrap_or_default();
+        fs::create_dir_all(&folder).map_err(failed)?;
+        let text = self.run(DUMP, &[]).await?.ok()?;
+        if !text.starts_with("label:") {
+            return Err(failed(text));
+        }
+        let write = move || -> std::io::Result<()> {
+            fs::write(&to, text)?;
+            File::open(&to)?.sync_all()?;
+            File::open(folder)?.sync_all()
+        };
+        blocking(write).await?.map_err(failed)
+    }
+
+    /// Moves the start of the partition.
+    pub(super) async fn shift(&self, shift: &Shift) -> Result<(), Failure> {
+        let (start, size) = shift.moved();
+        let words = [
+            shift.number.to_string(),
+            start.to_string(),
+            size.to_string(),
+        ];
+        self.run(MOVE, &words).await?.ok().map(drop)
+    }
+
+    /// Writes the table of before.
+    pub(super) async fn restore(&self, shift: &Shift, backup: &Path) -> Result<(), Failure> {
+        let words = [
+            shift.number.to_string(),
+            backup.to_string_lossy().into_owned(),
+        ];
+        self.run(RESTORE, &words).await?.ok().map(drop)
+    }
+
+    /// Forgets the programs of a removal.
+    pub(super) async fn forget(connection: &Connection, id: &str) {
+        program::forget(connection, &Self::unit(id)).await;
+        notes::remove(&notes::file(Path::new(FOLDER), id, "said"));
+    }
+
+    async fn run(&self, script: &str, words: &[String]) -> Result<Done, Failure> {
+        let node = self.node();
+        let words: Vec<&str> = [node.as_str()]
+            .into_iter()
+            .chain(words.iter().map(String::as_str))
+            .collect();
+        self.run_on(script, &words).await
+    }
+
+    async fn run_on(&self, script: &str, arguments: &[&str]) -> Result<Done, Failure> {
+        fs::create_dir_all(FOLDER).map_err(failed)?;
+        let said = notes::file(Path::new(FOLDER), self.id, "said");
+        notes::remove(&said);
+        let words: Vec<&str> = ["/bin/sh", "-c", script, "sh"]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .collect();
+        let told = Program {
+            unit: &Self::unit(self.id),
+            task: "Tandem works on a partition table",
+            words: &words,
+            output: &said,
+        };
+        let status = match program::run(self.connection, &told, LIMIT).await? {
+            State::Ended(status) => status,
+            other => {
+                return Err(failed(format_args!(
+                    "a program for partition tables: {other:?}"
+                )));
+            }
+        };
+        let printed = blocking(move || crate::read_lossy(&said))
+            .await?
+            .unwrap_or_default();
+        Ok(Done { status, printed })
+    }
+}
+
+/// The content in what blkid prints with `-o export`.
+fn content(printed: &str) -> Option<Content> {
+    let value = |name: &str| {
+        let mut lines = printed.lines().filter_map(|line| line.split_once('='));
+        let (_, value) = lines.find(|(key, _)| *key == name)?;
+        Some(value.to_owned())
+    };
+    Some(Content {
+        format: value("TYPE")?,
+        uuid: value("UUID")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_has_a_type_and_a_uuid() {
+        let printed =
+            "DEVNAME=/dev/vdc\nLABEL=UUID=x\nUUID=0a1b\nVERSION=1.0\nTYPE=ext4\nUSAGE=filesystem\n";
+        let found = Content {
+            format: "ext4".into(),
+            uuid: "0a1b".into(),
+        };
+        assert_eq!(content(printed), Some(found));
+        assert_eq!(content("PTUUID=aa\nPTTYPE=gpt\n"), None);
+        assert_eq!(content("TYPE=squashfs\n"), None);
+    }
+
+    #[test]
+    fn each_removal_has_a_unit_of_its_own_with_a_plain_name() {
+        let unit = Tools::unit("../bcache0");
+        assert!(
+            unit.starts_with("tandem-table-") && unit.ends_with(".service"),
+            "{unit}"
+        );
+        assert!(!unit.contains('/'));
+        assert_ne!(unit, Tools::unit("bcache0"));
+    }
+}
