@@ -68,6 +68,8 @@ struct Seen {
     place: Place,
     /// Kernel names of the devices above the partition.
     holders: Vec<String>,
+    /// The content is found where the moved partition begins. It is looked for when no device is above the partition.
+    content: bool,
 }
 
 /// The next thing to do.
@@ -78,8 +80,6 @@ enum Next {
     Stop(String),
     /// Move the start of the partition.
     Move,
-    /// Look for the file system in the moved partition.
-    Check,
     /// Undo all of it from now on, because of this.
     Undo(&'static str),
     /// Write the table of before.
@@ -90,6 +90,8 @@ enum Next {
     Cancelled,
     /// The end: everything is as before, because of this.
     Restored(String),
+    /// The end: the partition is a plain one.
+    Done,
 }
 
 fn next(seen: &Seen, phase: &Phase, stopped: bool) -> Next {
@@ -105,12 +107,18 @@ fn next(seen: &Seen, phase: &Phase, stopped: bool) -> Next {
         Phase::Begun if is_old && stopped && bcache.is_some() => Next::Cancelled,
         Phase::Begun if is_old && stopped => Next::Undo("canceled"),
         Phase::Begun if is_old => match seen.holders.as_slice() {
-            [] => Next::Move,
+            [] if seen.content => Next::Move,
+            [] => Next::Undo("no file system is found where the partition would begin"),
             [only] if bcache == Some(only) => Next::Stop(only.clone()),
             _ => Next::Undo("another device uses the partition"),
         },
         // The kernel refuses to move a partition that is in use.
-        Phase::Moving if (seen.table, seen.place) == (Which::Moved, Place::Moved) => Next::Check,
+        Phase::Moving if (seen.table, seen.place) == (Which::Moved, Place::Moved) => {
+            match seen.content {
+                true => Next::Done,
+                false => Next::Undo("the file system is not found in the moved partition"),
+            }
+        }
         Phase::Moving if is_old => Next::Undo("the partition was not moved"),
         Phase::Begun | Phase::Moving => Next::Undo("the partition table is not as it should be"),
     }
@@ -192,11 +200,20 @@ impl<'a> Work<'a> {
                 before.table.compare(now.as_ref(), self.shift)
             }
         };
+        let place = self.partition().map_or(Place::Other, |(_, place)| place);
+        let holders = self.holders();
+        let content = match (table, place) {
+            _ if !holders.is_empty() => false,
+            (Which::Old, Place::Old) => self.is_content_ahead().await?,
+            (Which::Moved, Place::Moved) => self.is_content_there().await?,
+            _ => false,
+        };
         Ok(Seen {
             at_work,
             table,
-            place: self.partition().map_or(Place::Other, |(_, place)| place),
-            holders: self.holders(),
+            place,
+            holders,
+            content,
         })
     }
 
@@ -372,24 +389,16 @@ impl Remover for MakePlain {
             Next::Move => {
                 before.phase = Phase::Moving;
                 save(note, &before).await?;
-                match work.is_content_ahead().await? {
-                    // What the table shows next says whether this has worked.
-                    true => {
-                        if let Err(e) = work.tools().shift(work.shift).await {
-                            tracing::error!("the partition is not moved: {e}");
-                        }
-                        None
-                    }
-                    false => Some("no file system is found where the partition would begin"),
+                // What the table shows next says whether this has worked.
+                if let Err(e) = work.tools().shift(work.shift).await {
+                    tracing::error!("the partition is not moved: {e}");
                 }
+                None
             }
-            Next::Check => match work.is_content_there().await? {
-                true => {
-                    work.wait_for_udisks().await;
-                    return Ok(OtherProgress::Ended(Ok(())));
-                }
-                false => Some("the file system is not found in the moved partition"),
-            },
+            Next::Done => {
+                work.wait_for_udisks().await;
+                return Ok(OtherProgress::Ended(Ok(())));
+            }
             Next::Undo(why) => Some(why),
             Next::Restore => {
                 let restored = work.tools().restore(work.shift, &before.backup).await;
@@ -436,6 +445,7 @@ mod tests {
             table,
             place,
             holders: holders.iter().map(|&name| name.to_owned()).collect(),
+            content: true,
         }
     }
 
@@ -451,13 +461,28 @@ mod tests {
         assert_eq!(next(old(&["bcache0"]), Phase::Begun), stop);
         assert_eq!(next(old(&[]), Phase::Begun), Next::Move);
         let moved = || seen(Which::Moved, Place::Moved, &[]);
-        assert_eq!(next(moved(), Phase::Moving), Next::Check);
+        assert_eq!(next(moved(), Phase::Moving), Next::Done);
         let works = Seen {
             at_work: true,
             ..moved()
         };
         assert_eq!(next(works.clone(), Phase::Moving), Next::Wait);
         assert_eq!(next(works, undoing()), Next::Wait);
+    }
+
+    #[test]
+    fn nothing_is_moved_or_believed_without_a_look_at_the_file_system() {
+        for (table, place, phase) in [
+            (Which::Old, Place::Old, Phase::Begun),
+            (Which::Moved, Place::Moved, Phase::Moving),
+        ] {
+            let without = Seen {
+                content: false,
+                ..seen(table, place, &[])
+            };
+            let next = next(&without, &phase, false);
+            assert!(matches!(next, Next::Undo(_)), "{next:?}");
+        }
     }
 
     #[test]
@@ -508,7 +533,7 @@ mod tests {
         assert_eq!(next(old(&["bcache0"]), Phase::Begun), Next::Cancelled);
         assert_eq!(next(old(&[]), Phase::Begun), Next::Undo("canceled"));
         let moved = seen(Which::Moved, Place::Moved, &[]);
-        assert_eq!(next(moved, Phase::Moving), Next::Check);
+        assert_eq!(next(moved, Phase::Moving), Next::Done);
     }
 
     #[test]
