@@ -14,6 +14,7 @@ mod kill;
 mod main_job;
 mod moments;
 mod others;
+mod plain;
 mod refusals;
 mod restart;
 mod scene;
@@ -117,6 +118,13 @@ pub fn layers() -> Vec<Layer> {
             needs: deps::GUEST,
             when: When::Whole,
             run: others::run,
+        },
+        Layer {
+            name: "vm-plain",
+            about: "partitions that bcache has left become plain ones, whole or not at all",
+            needs: deps::GUEST,
+            when: When::Whole,
+            run: plain::run,
         },
         Layer {
             name: "vm-conformance",
