@@ -106,8 +106,9 @@ fn shift(
     content: Content,
 ) -> Option<Shift> {
     let sector_bytes = u64::from(disk.block_bytes);
-    let sectors =
-        |bytes: u64| (sector_bytes > 0 && bytes % sector_bytes == 0).then(|| bytes / sector_bytes);
+    let sectors = |bytes: u64| {
+        (sector_bytes > 0 && bytes.is_multiple_of(sector_bytes)).then(|| bytes / sector_bytes)
+    };
     let shift = Shift {
         number,
         sector_bytes,
