@@ -132,7 +132,19 @@ async fn others(window: &Window, camera: &Camera, levers: &SimulationProxy<'_>) 
         unwritten_bytes: 0,
         ..bcache.clone()
     };
-    levers.set_other_caches(&[bcache, lvm]).await?;
+    let alone = OtherCache {
+        id: "bcache1".to_owned(),
+        name: "bcache1".to_owned(),
+        mount_points: vec![],
+        ssds: vec![],
+        state: OtherState::WithoutSsd,
+        cache_bytes: 0,
+        unwritten_bytes: 0,
+        read_hits: 0,
+        read_misses: 0,
+        ..bcache.clone()
+    };
+    levers.set_other_caches(&[bcache, lvm, alone]).await?;
     let words = gettext("Other Caches");
     hand::wait(window, &words, || {
         let is_it = |group: &adw::PreferencesGroup| group.title() == words;

@@ -3,6 +3,9 @@
 //! moves to the file system. What the table and the kernel show says how far it is, so that the next process, and the next start
 //! of the machine, go on or undo it as a whole.
 
+mod next;
+
+use self::next::{Next, Phase, Place, Seen, next, place};
 use super::remove::{block, write};
 use super::table::{Table, Which};
 use super::tools::Tools;
@@ -11,17 +14,18 @@ use crate::host::traits::Disks;
 use crate::kinds::failed;
 use crate::kinds::notes::Note;
 use crate::kinds::system::Remover;
-use crate::machine::blocks::{line, names_in, sysfs};
+use crate::machine::blocks::{boot_id, line, names_in, sysfs};
 use crate::model::facts::Ident;
 use crate::model::removal::{OtherProgress, OtherRemoval};
 use crate::model::shift::Shift;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tandem_api::{DataState, Failure, Kind, SECTOR_BYTES, TABLES_FOLDER};
+use tandem_api::{DataState, Failure, Kind, TABLES_FOLDER};
 use tokio::time::{Instant, sleep};
 
 /// Longest wait for bcache to stop or to begin, and for UDisks2 to show the partition.
@@ -41,89 +45,6 @@ struct Before {
     phase: Phase,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-enum Phase {
-    /// The table is not touched yet.
-    Begun,
-    /// The table may be changed.
-    Moving,
-    /// All is put back, because of this.
-    Undoing(String),
-}
-
-/// Where the kernel has the partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Old,
-    Moved,
-    Other,
-}
-
-/// The state of the partition at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
-    /// A program is changing the table.
-    at_work: bool,
-    table: Which,
-    place: Place,
-    /// Kernel names of the devices above the partition.
-    holders: Vec<String>,
-    /// The content is found where the moved partition begins. It is looked for when no device is above the partition.
-    content: bool,
-}
-
-/// The next thing to do.
-#[derive(Debug, PartialEq, Eq)]
-enum Next {
-    Wait,
-    /// Stop this bcache device.
-    Stop(String),
-    /// Move the start of the partition.
-    Move,
-    /// Undo all of it from now on, because of this.
-    Undo(&'static str),
-    /// Write the table of before.
-    Restore,
-    /// Have bcache take the partition again.
-    Register,
-    /// The end: the user has cancelled, and nothing was changed.
-    Cancelled,
-    /// The end: everything is as before, because of this.
-    Restored(String),
-    /// The end: the partition is a plain one.
-    Done,
-}
-
-fn next(seen: &Seen, phase: &Phase, stopped: bool) -> Next {
-    if seen.at_work {
-        return Next::Wait;
-    }
-    let is_old = (seen.table, seen.place) == (Which::Old, Place::Old);
-    let bcache = seen.holders.iter().find(|name| name.starts_with("bcache"));
-    match phase {
-        Phase::Undoing(_) if !is_old => Next::Restore,
-        Phase::Undoing(why) if bcache.is_some() => Next::Restored(why.clone()),
-        Phase::Undoing(_) => Next::Register,
-        Phase::Begun if is_old && stopped && bcache.is_some() => Next::Cancelled,
-        Phase::Begun if is_old && stopped => Next::Undo("canceled"),
-        Phase::Begun if is_old => match seen.holders.as_slice() {
-            [] if seen.content => Next::Move,
-            [] => Next::Undo("no file system is found where the partition would begin"),
-            [only] if bcache == Some(only) => Next::Stop(only.clone()),
-            _ => Next::Undo("another device uses the partition"),
-        },
-        // The kernel refuses to move a partition that is in use.
-        Phase::Moving if (seen.table, seen.place) == (Which::Moved, Place::Moved) => {
-            match seen.content {
-                true => Next::Done,
-                false => Next::Undo("the file system is not found in the moved partition"),
-            }
-        }
-        Phase::Moving if is_old => Next::Undo("the partition was not moved"),
-        Phase::Begun | Phase::Moving => Next::Undo("the partition table is not as it should be"),
-    }
-}
-
 /// The kernel name of a partition of this disk, by its number, and where the kernel has it.
 fn partition(disk: &str, shift: &Shift) -> Option<(String, Place)> {
     let number = |name: &String| line(sysfs(name).join("partition"));
@@ -135,17 +56,6 @@ fn partition(disk: &str, shift: &Shift) -> Option<(String, Place)> {
         None => Place::Other,
     };
     Some((name, place))
-}
-
-/// `now`: first sector and sectors as the kernel tells them, in units of 512 bytes on every disk.
-fn place(now: (u64, u64), shift: &Shift) -> Place {
-    let unit = shift.sector_bytes / SECTOR_BYTES;
-    let of = |(start, size): (u64, u64)| (start * unit, size * unit);
-    match now {
-        _ if now == of((shift.start, shift.size)) => Place::Old,
-        _ if now == of(shift.moved()) => Place::Moved,
-        _ => Place::Other,
-    }
 }
 
 /// A removal on the machine as it is now.
@@ -209,6 +119,7 @@ impl<'a> Work<'a> {
             _ => false,
         };
         Ok(Seen {
+            later: self.removal.devices[1].boot != boot_id(),
             at_work,
             table,
             place,
@@ -234,8 +145,12 @@ impl<'a> Work<'a> {
         Ok(found.as_ref() == Some(&self.shift.content))
     }
 
-    /// Stops a bcache device and waits until it is gone. Returns whether it is.
+    /// Stops a bcache device that nothing uses, and waits until it is gone. Returns whether it is.
     async fn stop(&self, bcache: &str) -> Result<bool, Failure> {
+        if let Err(e) = open_alone(bcache).await? {
+            tracing::warn!("{bcache} is in use: {e}");
+            return Ok(false);
+        }
         write(self.machine, bcache, &block(bcache).join("stop"), "1").await?;
         Ok(until(|| !sysfs(bcache).exists() && self.holders().is_empty()).await)
     }
@@ -297,6 +212,15 @@ async fn until(is_so: impl Fn() -> bool) -> bool {
     }
 }
 
+/// Opens a device as a mount and a volume do, which only one user can, and closes it again.
+async fn open_alone(name: &str) -> Result<io::Result<()>, Failure> {
+    let node = Path::new("/dev").join(name);
+    let alone = rustix::fs::OFlags::EXCL.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(alone);
+    blocking(move || options.open(node).map(drop)).await
+}
+
 /// Notes what is to be known later.
 async fn save(note: &Note, before: &Before) -> Result<(), Failure> {
     let note = Note {
@@ -336,15 +260,7 @@ impl Remover for MakePlain {
         if !is_alone || !at_old || work.holders() != [removal.name.clone()] {
             return Err(removal.changed("the device is not as it was"));
         }
-        let node = Path::new("/dev").join(&removal.name);
-        let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
-        let opened = move || {
-            OpenOptions::new()
-                .read(true)
-                .custom_flags(exclusive)
-                .open(node)
-        };
-        if let Err(e) = blocking(opened).await? {
+        if let Err(e) = open_alone(&removal.name).await? {
             return Err(work.refused("in-use").detail(e));
         }
         let tools = work.tools();
@@ -436,120 +352,7 @@ impl Remover for MakePlain {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::tests::shift;
     use super::*;
-
-    fn seen(table: Which, place: Place, holders: &[&str]) -> Seen {
-        Seen {
-            at_work: false,
-            table,
-            place,
-            holders: holders.iter().map(|&name| name.to_owned()).collect(),
-            content: true,
-        }
-    }
-
-    fn undoing() -> Phase {
-        Phase::Undoing("why".into())
-    }
-
-    #[test]
-    fn the_device_is_stopped_and_the_partition_moved_and_looked_at() {
-        let next = |seen, phase| next(&seen, &phase, false);
-        let old = |holders| seen(Which::Old, Place::Old, holders);
-        let stop = Next::Stop("bcache0".into());
-        assert_eq!(next(old(&["bcache0"]), Phase::Begun), stop);
-        assert_eq!(next(old(&[]), Phase::Begun), Next::Move);
-        let moved = || seen(Which::Moved, Place::Moved, &[]);
-        assert_eq!(next(moved(), Phase::Moving), Next::Done);
-        let works = Seen {
-            at_work: true,
-            ..moved()
-        };
-        assert_eq!(next(works.clone(), Phase::Moving), Next::Wait);
-        assert_eq!(next(works, undoing()), Next::Wait);
-    }
-
-    #[test]
-    fn nothing_is_moved_or_believed_without_a_look_at_the_file_system() {
-        for (table, place, phase) in [
-            (Which::Old, Place::Old, Phase::Begun),
-            (Which::Moved, Place::Moved, Phase::Moving),
-        ] {
-            let without = Seen {
-                content: false,
-                ..seen(table, place, &[])
-            };
-            let next = next(&without, &phase, false);
-            assert!(matches!(next, Next::Undo(_)), "{next:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_neither_old_nor_moved_is_put_back_whole() {
-        use Which::{Moved, Old, Other};
-        let undoes = |seen, phase: &Phase| matches!(next(&seen, phase, false), Next::Undo(_));
-        for (table, place) in [
-            (Other, Place::Old),
-            (Other, Place::Moved),
-            // The kernel did not take the table.
-            (Moved, Place::Old),
-            (Old, Place::Moved),
-            (Moved, Place::Other),
-        ] {
-            assert!(
-                undoes(seen(table, place, &[]), &Phase::Moving),
-                "{table:?} {place:?}"
-            );
-            assert!(undoes(seen(table, place, &[]), &Phase::Begun));
-            assert_eq!(
-                next(&seen(table, place, &[]), &undoing(), false),
-                Next::Restore
-            );
-        }
-        // A moved table is not believed before this process has moved it.
-        assert!(undoes(seen(Moved, Place::Moved, &[]), &Phase::Begun));
-        // It was tried once.
-        assert!(undoes(seen(Old, Place::Old, &[]), &Phase::Moving));
-        assert!(undoes(seen(Old, Place::Old, &["bcache0"]), &Phase::Moving));
-        // udev has it for another user.
-        assert!(undoes(seen(Old, Place::Old, &["dm-0"]), &Phase::Begun));
-    }
-
-    #[test]
-    fn what_failed_ends_with_the_table_and_the_device_of_before() {
-        let next = |seen| next(&seen, &undoing(), false);
-        let after_a_check = seen(Which::Moved, Place::Moved, &[]);
-        assert_eq!(next(after_a_check), Next::Restore);
-        assert_eq!(next(seen(Which::Old, Place::Old, &[])), Next::Register);
-        let restored = Next::Restored("why".into());
-        assert_eq!(next(seen(Which::Old, Place::Old, &["bcache3"])), restored);
-    }
-
-    #[test]
-    fn a_user_cancels_as_long_as_the_table_is_not_touched() {
-        let next = |seen, phase| next(&seen, &phase, true);
-        let old = |holders| seen(Which::Old, Place::Old, holders);
-        assert_eq!(next(old(&["bcache0"]), Phase::Begun), Next::Cancelled);
-        assert_eq!(next(old(&[]), Phase::Begun), Next::Undo("canceled"));
-        let moved = seen(Which::Moved, Place::Moved, &[]);
-        assert_eq!(next(moved, Phase::Moving), Next::Done);
-    }
-
-    #[test]
-    fn the_kernel_counts_in_512_bytes_whatever_the_sectors_of_the_disk() {
-        assert_eq!(place((2048, 409_600), &shift()), Place::Old);
-        assert_eq!(place((2064, 409_584), &shift()), Place::Moved);
-        assert_eq!(place((2064, 409_600), &shift()), Place::Other);
-        let large = Shift {
-            sector_bytes: 4096,
-            by: 2,
-            ..shift()
-        };
-        assert_eq!(place((2048 * 8, 409_600 * 8), &large), Place::Old);
-        assert_eq!(place((2050 * 8, 409_598 * 8), &large), Place::Moved);
-        assert_eq!(place((2048, 409_600), &large), Place::Other);
-    }
 
     #[test]
     fn the_file_of_a_table_is_named_by_its_disk_and_stays_in_its_folder() {

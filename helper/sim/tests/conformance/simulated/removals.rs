@@ -180,6 +180,16 @@ async fn a_cache_without_its_ssd_is_refused_and_so_is_a_kind_that_nothing_remove
         let refused = refusal(manager.plan_remove_other(&lvm.id).await);
         assert_eq!(refused, (Kind::OtherNotRemovable, name.to_owned()));
     }
+    // bcache is left on the disk, and UDisks2 shows no such device.
+    let alone = OtherCache {
+        kind: OtherKind::Bcache,
+        ssds: vec![],
+        unwritten_bytes: 0,
+        ..missing.clone()
+    };
+    show(machine, &alone).await;
+    let refused = refusal(manager.plan_remove_other(&lvm.id).await);
+    assert_eq!(refused, (Kind::StaysBcache, "unknown".to_owned()));
     let none = refusal(manager.plan_remove_other("films/my-movies").await);
     assert_eq!(
         none.0,

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The order of a move, as a pure function of what the table, the kernel and the note say.
+
+use super::super::table::Which;
+use crate::model::shift::Shift;
+use serde::{Deserialize, Serialize};
+use tandem_api::SECTOR_BYTES;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Phase {
+    /// The table is not touched yet.
+    Begun,
+    /// The table may be changed.
+    Moving,
+    /// All is put back, because of this.
+    Undoing(String),
+}
+
+/// Where the kernel has the partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Old,
+    Moved,
+    Other,
+}
+
+/// The state of the partition at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// The machine was started again since the plan was made: the device may be in use again.
+    pub later: bool,
+    /// A program is changing the table.
+    pub at_work: bool,
+    pub table: Which,
+    pub place: Place,
+    /// Kernel names of the devices above the partition.
+    pub holders: Vec<String>,
+    /// The content is found where the moved partition begins. It is looked for when no device is above the partition.
+    pub content: bool,
+}
+
+/// The next thing to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Wait,
+    /// Stop this bcache device.
+    Stop(String),
+    /// Move the start of the partition.
+    Move,
+    /// Undo all of it from now on, because of this.
+    Undo(&'static str),
+    /// Write the table of before.
+    Restore,
+    /// Have bcache take the partition again.
+    Register,
+    /// The end: the user has cancelled, and nothing was changed.
+    Cancelled,
+    /// The end: everything is as before, because of this.
+    Restored(String),
+    /// The end: the partition is a plain one.
+    Done,
+}
+
+pub(super) fn next(seen: &Seen, phase: &Phase, stopped: bool) -> Next {
+    if seen.at_work {
+        return Next::Wait;
+    }
+    let is_old = (seen.table, seen.place) == (Which::Old, Place::Old);
+    let bcache = seen.holders.iter().find(|name| name.starts_with("bcache"));
+    match phase {
+        Phase::Undoing(_) if !is_old => Next::Restore,
+        Phase::Undoing(why) if bcache.is_some() => Next::Restored(why.clone()),
+        Phase::Undoing(_) => Next::Register,
+        Phase::Begun if seen.later => Next::Undo("the computer was started again"),
+        Phase::Begun if is_old && stopped && bcache.is_some() => Next::Cancelled,
+        Phase::Begun if is_old && stopped => Next::Undo("canceled"),
+        Phase::Begun if is_old => match seen.holders.as_slice() {
+            [] if seen.content => Next::Move,
+            [] => Next::Undo("no file system is found where the partition would begin"),
+            [only] if bcache == Some(only) => Next::Stop(only.clone()),
+            _ => Next::Undo("another device uses the partition"),
+        },
+        // The kernel refuses to move a partition that is in use.
+        Phase::Moving if (seen.table, seen.place) == (Which::Moved, Place::Moved) => {
+            match seen.content {
+                true => Next::Done,
+                false => Next::Undo("the file system is not found in the moved partition"),
+            }
+        }
+        Phase::Moving if is_old => Next::Undo("the partition was not moved"),
+        Phase::Begun | Phase::Moving => Next::Undo("the partition table is not as it should be"),
+    }
+}
+
+/// `now`: first sector and sectors as the kernel tells them, in units of 512 bytes on every disk.
+pub(super) fn place(now: (u64, u64), shift: &Shift) -> Place {
+    let unit = shift.sector_bytes / SECTOR_BYTES;
+    let of = |(start, size): (u64, u64)| (start * unit, size * unit);
+    match now {
+        _ if now == of((shift.start, shift.size)) => Place::Old,
+        _ if now == of(shift.moved()) => Place::Moved,
+        _ => Place::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::bcache::table::tests::shift;
+
+    fn seen(table: Which, place: Place, holders: &[&str]) -> Seen {
+        Seen {
+            later: false,
+            at_work: false,
+            table,
+            place,
+            holders: holders.iter().map(|&name| name.to_owned()).collect(),
+            content: true,
+        }
+    }
+
+    fn undoing() -> Phase {
+        Phase::Undoing("why".into())
+    }
+
+    #[test]
+    fn the_device_is_stopped_and_the_partition_moved_and_looked_at() {
+        let next = |seen, phase| next(&seen, &phase, false);
+        let old = |holders| seen(Which::Old, Place::Old, holders);
+        let stop = Next::Stop("bcache0".into());
+        assert_eq!(next(old(&["bcache0"]), Phase::Begun), stop);
+        assert_eq!(next(old(&[]), Phase::Begun), Next::Move);
+        let moved = || seen(Which::Moved, Place::Moved, &[]);
+        assert_eq!(next(moved(), Phase::Moving), Next::Done);
+        let works = Seen {
+            at_work: true,
+            ..moved()
+        };
+        assert_eq!(next(works.clone(), Phase::Moving), Next::Wait);
+        assert_eq!(next(works, undoing()), Next::Wait);
+    }
+
+    #[test]
+    fn nothing_is_moved_or_believed_without_a_look_at_the_file_system() {
+        for (table, place, phase) in [
+            (Which::Old, Place::Old, Phase::Begun),
+            (Which::Moved, Place::Moved, Phase::Moving),
+        ] {
+            let without = Seen {
+                content: false,
+                ..seen(table, place, &[])
+            };
+            let next = next(&without, &phase, false);
+            assert!(matches!(next, Next::Undo(_)), "{next:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_neither_old_nor_moved_is_put_back_whole() {
+        use Which::{Moved, Old, Other};
+        let undoes = |seen, phase: &Phase| matches!(next(&seen, phase, false), Next::Undo(_));
+        for (table, place) in [
+            (Other, Place::Old),
+            (Other, Place::Moved),
+            // The kernel did not take the table.
+            (Moved, Place::Old),
+            (Old, Place::Moved),
+            (Moved, Place::Other),
+        ] {
+            assert!(
+                undoes(seen(table, place, &[]), &Phase::Moving),
+                "{table:?} {place:?}"
+            );
+            assert!(undoes(seen(table, place, &[]), &Phase::Begun));
+            assert_eq!(
+                next(&seen(table, place, &[]), &undoing(), false),
+                Next::Restore
+            );
+        }
+        // A moved table is not believed before this process has moved it.
+        assert!(undoes(seen(Moved, Place::Moved, &[]), &Phase::Begun));
+        // It was tried once.
+        assert!(undoes(seen(Old, Place::Old, &[]), &Phase::Moving));
+        assert!(undoes(seen(Old, Place::Old, &["bcache0"]), &Phase::Moving));
+        // udev has it for another user.
+        assert!(undoes(seen(Old, Place::Old, &["dm-0"]), &Phase::Begun));
+    }
+
+    #[test]
+    fn after_a_start_of_the_machine_no_device_is_stopped() {
+        let later = |holders: &[&str]| Seen {
+            later: true,
+            ..seen(Which::Old, Place::Old, holders)
+        };
+        for holders in [&["bcache0"][..], &[]] {
+            let next = next(&later(holders), &Phase::Begun, false);
+            assert!(matches!(next, Next::Undo(_)), "{next:?}");
+        }
+        let restored = Next::Restored("why".into());
+        assert_eq!(next(&later(&["bcache0"]), &undoing(), false), restored);
+        // What was moved whole stays.
+        let moved = Seen {
+            later: true,
+            ..seen(Which::Moved, Place::Moved, &[])
+        };
+        assert_eq!(next(&moved, &Phase::Moving, false), Next::Done);
+    }
+
+    #[test]
+    fn what_failed_ends_with_the_table_and_the_device_of_before() {
+        let next = |seen| next(&seen, &undoing(), false);
+        let after_a_check = seen(Which::Moved, Place::Moved, &[]);
+        assert_eq!(next(after_a_check), Next::Restore);
+        assert_eq!(next(seen(Which::Old, Place::Old, &[])), Next::Register);
+        let restored = Next::Restored("why".into());
+        assert_eq!(next(seen(Which::Old, Place::Old, &["bcache3"])), restored);
+    }
+
+    #[test]
+    fn a_user_cancels_as_long_as_the_table_is_not_touched() {
+        let next = |seen, phase| next(&seen, &phase, true);
+        let old = |holders| seen(Which::Old, Place::Old, holders);
+        assert_eq!(next(old(&["bcache0"]), Phase::Begun), Next::Cancelled);
+        assert_eq!(next(old(&[]), Phase::Begun), Next::Undo("canceled"));
+        let moved = seen(Which::Moved, Place::Moved, &[]);
+        assert_eq!(next(moved, Phase::Moving), Next::Done);
+    }
+
+    #[test]
+    fn the_kernel_counts_in_512_bytes_whatever_the_sectors_of_the_disk() {
+        assert_eq!(place((2048, 409_600), &shift()), Place::Old);
+        assert_eq!(place((2064, 409_584), &shift()), Place::Moved);
+        assert_eq!(place((2064, 409_600), &shift()), Place::Other);
+        let large = Shift {
+            sector_bytes: 4096,
+            by: 2,
+            ..shift()
+        };
+        assert_eq!(place((2048 * 8, 409_600 * 8), &large), Place::Old);
+        assert_eq!(place((2050 * 8, 409_598 * 8), &large), Place::Moved);
+        assert_eq!(place((2048, 409_600), &large), Place::Other);
+    }
+}
