@@ -117,18 +117,20 @@ pub trait Manager {
     fn other_caches(&self) -> zbus::Result<Vec<OtherCache>>;
 
     /// Says what the removal of a cache of another system would do ([`OtherCache::id`]). The amounts are those of
-    /// [`Self::other_caches`]. Needs no authorisation and changes nothing.
+    /// [`Self::other_caches`]. Needs no authorisation and changes nothing. Of a bcache device without a cache
+    /// ([`OtherCache::is_left_alone`]) bcache itself is removed: the partition becomes a plain one.
     ///
     /// # Errors
-    /// `WrongState` if there is no such cache; `OtherNotRemovable`.
+    /// `WrongState` if there is no such cache; `OtherNotRemovable`; `StaysBcache`, and those of an entry that names the device.
     fn plan_remove_other(&self, id: &str) -> zbus::Result<PlanReply>;
 
     /// Writes back what is on the SSD only and removes a cache of another system, after asking the user to authenticate
     /// (`org.tandemcache.Tandem1.remove`). The disk stays in use. A job that is cancelled keeps the cache. If the service is
-    /// killed, the next service takes the job up.
+    /// killed, the next service takes the job up. Before a partition table is changed
+    /// (`org.tandemcache.Tandem1.move-partition`), a copy of it is kept in [`crate::TABLES_FOLDER`].
     ///
     /// # Errors
-    /// As [`Self::create`]; `OtherNotRemovable`.
+    /// As [`Self::create`]; those of [`Self::plan_remove_other`].
     #[zbus(allow_interactive_auth)]
     fn remove_other(&self, plan_id: &str, digest: &str) -> zbus::Result<OwnedObjectPath>;
 
