@@ -64,6 +64,9 @@ pub fn mode_refusal(reason: &str) -> String {
         "removable" => {
             gettext("Not available for removable drives: unplugging one could lose what you saved.")
         }
+        "network" => gettext(
+            "Not available for a disk on the network: another computer that uses it would not see what is not yet on the hard disk.",
+        ),
         "other-systems" => gettext(
             "Not available for this file system: other systems that use it would not see what is not yet on the hard disk.",
         ),

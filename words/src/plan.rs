@@ -207,6 +207,9 @@ pub fn warning_words(warning: &Warning, erased: Option<&Erased>) -> String {
         WarningKind::OtherSystems => gettext(
             "Do not write to this disk from another system on this computer while it has a cache.",
         ),
+        WarningKind::Network => gettext(
+            "This disk is on the network. No other computer may write to it while it is used here. The cache starts empty each time, because another computer may have changed the disk.",
+        ),
         WarningKind::StaysMapped => gettext(
             "Files on the disk are in use. They stay available, and cleanup finishes the next time you start the computer.",
         ),

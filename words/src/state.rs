@@ -108,6 +108,9 @@ fn most_urgent(facts: &StateFacts<'_>) -> CacheWords {
     if words.severity >= Severity::Warning {
         return words;
     }
+    if facts.sharing == Sharing::Network && is_put_away(facts.state, facts.reason) {
+        return unused_words(words);
+    }
     if facts.grub_would_fail {
         return grub_words(facts.state, is_paused);
     }
@@ -186,11 +189,26 @@ pub fn is_put_away(state: CacheState, reason: &str) -> bool {
     state == CacheState::Stopped && reason == "put-away"
 }
 
+/// Words for a cache that is put away because another computer may use its disk, which is on the network.
+fn unused_words(words: CacheWords) -> CacheWords {
+    CacheWords {
+        title: gettext("Not in Use"),
+        what: gettext(
+            "The hard disk was unmounted, so the cache stopped. Another computer can use the disk now.",
+        ),
+        next: gettext(
+            "The cache starts again when the disk is mounted or connected again, or when you choose {resume}. It starts empty.",
+        ),
+        ..words
+    }
+}
+
 /// Words for a cache whose disk something else changes.
 fn sharing_words(sharing: Sharing) -> Option<CacheWords> {
     let severity = Severity::Warning;
     let [what, next] = match sharing {
-        Sharing::Alone => return None,
+        // The plan has said it, and there is nothing to do.
+        Sharing::Alone | Sharing::Network => return None,
         Sharing::Filesystem => [
             gettext(
                 "The file system has further disks, and can be changed through them without the cache. So the cache starts empty each time, and Fast Saving is off.",

@@ -104,7 +104,9 @@ pub fn line(cache: &Shown) -> String {
         (CacheState::Bypass | CacheState::Stopped, "disk-missing", _) => {
             gettext("{disk}: the hard disk is missing")
         }
-        (CacheState::Active, ..) if cache.sharing != Sharing::Alone => {
+        (CacheState::Active, ..)
+            if matches!(cache.sharing, Sharing::Filesystem | Sharing::Snapshots) =>
+        {
             gettext("{disk}: something else changes the disk")
         }
         (CacheState::Active, ..) if cache.paused => gettext("{disk}: paused"),
@@ -114,6 +116,9 @@ pub fn line(cache: &Shown) -> String {
         (CacheState::Active, _, None) => gettext("{disk}: working"),
         (CacheState::Suspended, ..) => gettext("{disk}: paused briefly"),
         (CacheState::Bypass, "ssd-error", _) => gettext("{disk}: cache off, your data is safe"),
+        (CacheState::Stopped, "put-away", _) if cache.sharing == Sharing::Network => {
+            gettext("{disk}: not in use")
+        }
         (CacheState::Stopped, "put-away", _) => gettext("{disk}: ready to unplug"),
         (CacheState::Stopped, ..) if cache.unwritten() => {
             gettext("{disk}: not started, some of your data may not yet be on the hard disk")

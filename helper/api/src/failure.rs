@@ -26,6 +26,8 @@ words! {
         /// The SSD is a volume that would not be found early enough at the start of the machine, such as an unlocked
         /// encrypted device, or a volume that cannot have partitions: `device`, `name` (`luks`, `lvm`, ...).
         SsdIsVolume = "ssd-is-volume",
+        /// The chosen SSD is on the network: `device`.
+        SsdOnNetwork = "ssd-on-network",
         /// The SSD is too small: `device`, `needed`, `actual` (bytes).
         SsdTooSmall = "ssd-too-small",
         /// The SSD has no free space of the size that was asked for: `device`, `needed`, `actual` (bytes of the largest
@@ -70,6 +72,8 @@ words! {
         /// The service cannot tell the device from another device, or the device has no property by which the service
         /// would find it again: `device`, `name` (kernel name of the other device, or empty).
         Indistinguishable = "indistinguishable",
+        /// Nothing says which export a disk on the network (NBD) is, and no partition table on it does: `device`.
+        ExportUnknown = "export-unknown",
         /// The mode is not offered for this disk and SSD: `device` (the disk), `name` (the
         /// [`crate::ModeRefusal`]).
         ModeRefused = "mode-refused",

@@ -48,6 +48,8 @@ words! {
         /// The disk is a logical volume with snapshots: a merge changes it below the cache, and a snapshot does not have what
         /// is on the SSD only.
         Snapshots = "snapshots",
+        /// The disk is on the network: another computer can change it whenever the cache is not over it.
+        Network = "network",
     }
 }
 

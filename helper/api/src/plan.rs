@@ -118,6 +118,9 @@ words! {
         /// Other systems on this machine, and boot loaders, do not know the cache. While the cache exists, they must
         /// not write to the disk.
         OtherSystems = "other-systems",
+        /// The disk is on the network. No other computer may write to it while it is used here, and the cache begins empty
+        /// each time.
+        Network = "network",
         /// The file system is in use ([`Warning::users`]), so it stays mounted through a plain mapping until the next
         /// start.
         StaysMapped = "stays-mapped",

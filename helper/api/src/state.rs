@@ -22,6 +22,8 @@ words! {
     ModeRefusal {
         /// The disk or the SSD can be unplugged while data is on the SSD only.
         Removable = "removable",
+        /// The disk is on the network: another computer that uses it would miss what is on the SSD only.
+        Network = "network",
         /// Other systems on this machine may write to the file system past the cache.
         OtherSystems = "other-systems",
         /// fstab mounts the disk at the start of the machine, before the cache is there: programs would change the disk

@@ -106,6 +106,7 @@ impl Scene {
             part_uuid,
             names: Vec::new(),
             content_uuid: block.uuid.clone(),
+            network: block.network,
         }
     }
 

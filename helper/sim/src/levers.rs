@@ -267,6 +267,17 @@ impl Simulation {
         Ok(())
     }
 
+    async fn set_network(&self, block: OwnedObjectPath, network: bool) -> Result<(), Failure> {
+        let name = self.name_of(&block)?;
+        self.0.change(|s| {
+            if let Some(block) = s.blocks.get_mut(&name) {
+                block.network = network;
+            }
+        });
+        self.0.synced().await;
+        Ok(())
+    }
+
     fn claim(&self, block: OwnedObjectPath, claimed: bool) -> Result<(), Failure> {
         let name = self.name_of(&block)?;
         self.0.change(|s| {

@@ -213,6 +213,7 @@ impl Scene {
             .unwrap_or(0);
         self.next_diskseq += 1;
         let below_now = below.clone();
+        let cold = pair.starts_cold(&self.ident(&origin, &below));
         let mapped = Block {
             drive: String::new(),
             whole: None,
@@ -247,7 +248,7 @@ impl Scene {
         };
         let mut dirt = Dirt::new(mode, dirty, self.drain_rate);
         dirt.send_message(Message::DirtyLimit(pair.dirty_limit));
-        let warm = if pair.copies_stale { 0 } else { warm };
+        let warm = if cold { 0 } else { warm };
         let load = Load::new(pair.ssd.text.size, dirt).warm(warm);
         let map = Map {
             pair: pair.clone(),

@@ -65,6 +65,8 @@ pub struct Block {
     pub claimed: bool,
     /// This is a logical volume with snapshots.
     pub snapshots: bool,
+    /// The device is on the network.
+    pub network: bool,
     /// Identity of the disk that the format on this SSD names.
     pub disk_id: String,
     /// Dirty sectors on this SSD while its cache is not assembled.

@@ -11,6 +11,7 @@ use crate::machine::blocks::{BlockDevice, Machine, line, names_in, sysfs, whole_
 use crate::machine::grub;
 use crate::machine::mounts::starts::start_entries;
 use crate::machine::mounts::table::Mounts;
+use crate::machine::network;
 use crate::machine::other_format;
 use crate::machine::store;
 use crate::machine::volumes::{DEPTH, slaves, volume_kind};
@@ -22,7 +23,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tandem_api::udisks::{self, Object, Properties};
-use tandem_api::{DeviceText, Failure, FileUser, Kind, SsdHealth};
+use tandem_api::{DeviceText, Failure, FileUser, Kind, SsdHealth, plain};
 use zbus::fdo::ManagedObjects;
 use zbus::{Connection, OwnedObjectPath};
 
@@ -109,10 +110,11 @@ fn read(objects: &ManagedObjects) -> Result<Facts, Failure> {
     for device in &mut devices {
         device.behind_lock = lies_on(&device.ident.text.name, DEPTH, &slaves, &unlocked);
         // The start of the machine finds a device by its record. If the start has to unlock a disk and the disk is
-        // missing, it waits in vain for the content of the disk. What is on an unlocked disk is there afterwards only.
+        // missing, it waits in vain for the content of the disk. What is on an unlocked disk is there afterwards only, and
+        // what is on the network only when the network is up.
         let found = facts::recorded(&known, |d| &d.ident, &device.ident);
         let found = found.is_some_and(|found| found.number == device.number);
-        device.found_at_start = assembles && found && !device.behind_lock;
+        device.found_at_start = assembles && found && !device.behind_lock && !device.ident.network;
     }
     let initramfs = initramfs::can_assemble();
     Ok(Facts {
@@ -154,14 +156,22 @@ fn device(
     let partitioned = object.get("PartitionTable").is_some()
         || partition.as_ref().is_some_and(|p| p.flag("IsContainer"));
     let whole = whole_disk(&name);
+    let target = network::of(&name);
     let part =
         |f: &dyn Fn(&Properties<'_>) -> String| partition.as_ref().map(f).unwrap_or_default();
     let ident = Ident {
         text: DeviceText {
             object: path.clone(),
             name: name.clone(),
-            model: model(&name, drive.as_ref()),
-            serial: drive.as_ref().map(|d| d.text("Serial")).unwrap_or_default(),
+            model: match &target {
+                Some(target) => plain(&target.name),
+                None => model(&name, drive.as_ref()),
+            },
+            serial: match (&drive, target) {
+                (Some(drive), _) => drive.text("Serial"),
+                (None, Some(target)) => plain(&target.serial),
+                (None, None) => String::new(),
+            },
             size: known.ident.text.size,
             content: if partitioned {
                 "partition-table".to_owned()
@@ -199,9 +209,10 @@ fn device(
         volume: line(sysfs(&name).join("dm/uuid")).map(|_| volume_kind(&name)),
         clear_text: clear_text(&name, DEPTH),
         read_only: block.flag("ReadOnly"),
-        removable: removable(&name, DEPTH, &slaves, &|name| {
-            drive_comes_off(objects, name).unwrap_or(true)
-        }),
+        removable: !known.ident.network
+            && removable(&name, DEPTH, &slaves, &|name| {
+                drive_comes_off(objects, name).unwrap_or(true)
+            }),
         portable: removable(&name, DEPTH, &slaves, &|name| {
             drive_comes_off(objects, name).unwrap_or(false)
         }),
@@ -211,8 +222,11 @@ fn device(
         optimal_bytes: line(sysfs(&whole).join("queue/optimal_io_size"))
             .and_then(|n| n.parse().ok())
             .unwrap_or(0),
-        // 0: the drive does not rotate. -1: the drive rotates at an unknown speed.
-        rotates: drive.as_ref().map(|d| d.signed("RotationRate") != 0),
+        // 0: the drive does not rotate. -1: the drive rotates at an unknown speed. A server says nothing of its drives.
+        rotates: drive
+            .as_ref()
+            .filter(|_| !known.ident.network)
+            .map(|d| d.signed("RotationRate") != 0),
         snapshots: has_snapshots(&name),
         carried: known.carried.clone(),
         swap: swaps

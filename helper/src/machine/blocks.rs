@@ -2,6 +2,7 @@
 //! The block devices of the machine as the kernel (sysfs) and udev (libudev) describe them. The start of the machine,
 //! udev's events and the service all recognise devices by these data. Mounts are in [`crate::machine::mounts`].
 
+use crate::machine::network;
 use crate::model::action::Pair;
 use crate::model::facts::{self, Carried, Ident, drive_name};
 use std::collections::BTreeMap;
@@ -17,9 +18,12 @@ const SERIAL: [&str; 3] = ["ID_SERIAL_SHORT", "ID_SCSI_SERIAL", "ID_SERIAL"];
 /// Files in sysfs with the unique name of a volume.
 const VOLUME: [&str; 3] = ["dm/uuid", "md/uuid", "loop/backing_file"];
 
+/// Where sysfs is.
+pub const SYSFS: &str = "/sys";
+
 /// Folder of a block device in sysfs.
 pub fn sysfs(name: &str) -> PathBuf {
-    Path::new("/sys/class/block").join(name)
+    Path::new(SYSFS).join("class/block").join(name)
 }
 
 /// Checks that a device is still where it was found on its drive, and as large: the kernel gives the name and the number
@@ -135,6 +139,10 @@ struct Sysfs {
     diskseq: u64,
     /// Unique name of a volume.
     volume: Option<String>,
+    /// What a disk on the network has in place of a serial number; empty for any other disk.
+    export: String,
+    /// See [`Ident::network`].
+    network: bool,
 }
 
 impl Sysfs {
@@ -147,6 +155,10 @@ impl Sysfs {
             start: count(folder.join("start")).unwrap_or(0),
             diskseq: count(sysfs(&whole_disk(name)).join("diskseq")).unwrap_or(0),
             volume: VOLUME.iter().find_map(|file| line(folder.join(file))),
+            export: network::of(name)
+                .map(|target| target.serial)
+                .unwrap_or_default(),
+            network: network::is_below(name),
         })
     }
 }
@@ -167,7 +179,10 @@ pub struct BlockDevice {
 impl BlockDevice {
     /// The device from the data of sysfs and udev. `drive`: udev's data of the drive that the device is on.
     fn of(sysfs: Sysfs, properties: Properties, drive: &Properties, boot: &str) -> Self {
-        let (wwn, serial) = (drive.first(&WWN), drive.first(&SERIAL));
+        let (wwn, mut serial) = (drive.first(&WWN), drive.first(&SERIAL));
+        if serial.is_empty() {
+            serial.clone_from(&sysfs.export);
+        }
         let hardware = match sysfs.volume.clone() {
             Some(volume) => volume,
             None if wwn.is_empty() && serial.is_empty() => String::new(),
@@ -195,6 +210,7 @@ impl BlockDevice {
             start: sysfs.start.saturating_mul(SECTOR_BYTES),
             part_uuid: properties.get("ID_PART_ENTRY_UUID").to_lowercase(),
             content_uuid: properties.get("ID_FS_UUID").to_owned(),
+            network: sysfs.network,
         };
         let carried = Some(properties.get("TANDEM_UUID")).filter(|uuid| !uuid.is_empty());
         let carried = carried.map(|uuid| Carried {

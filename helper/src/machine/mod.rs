@@ -14,6 +14,7 @@ pub(crate) mod marks;
 pub mod module;
 pub mod mounts;
 pub mod names;
+pub mod network;
 pub mod other_format;
 pub mod store;
 pub mod superblock;

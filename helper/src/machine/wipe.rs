@@ -284,6 +284,7 @@ mod tests {
             part_uuid: String::new(),
             names: Vec::new(),
             content_uuid: String::new(),
+            network: false,
         };
         free(&ident, &"ab".repeat(16)).unwrap();
         assert!(!is_blank(&path, size).unwrap());

@@ -80,6 +80,12 @@ impl Pair {
         }
     }
 
+    /// Whether the cache forgets its clean copies when it is put over this disk. A disk on the network may have been
+    /// written by another computer at any moment before that, and not every such write leaves a trace.
+    pub fn starts_cold(&self, disk: &Ident) -> bool {
+        self.copies_stale || disk.network
+    }
+
     /// Name of the partition that the service makes for this cache. GPT allows 36 characters.
     pub fn partition_name(&self) -> String {
         format!("Tandem cache {}", self.uuid.get(..16).unwrap_or(&self.uuid))

@@ -305,6 +305,7 @@ impl Facts {
         match is_btrfs && self.devices.iter().any(further) {
             true => Sharing::Filesystem,
             false if disk.snapshots => Sharing::Snapshots,
+            false if disk.ident.network => Sharing::Network,
             false => Sharing::Alone,
         }
     }

@@ -41,22 +41,23 @@ impl Service {
     }
 
     /// If something beside the cache changes its disk, has the next start be cold, and ends write-back: what is on the SSD
-    /// only would be missing there, or be written over what was changed. This is recorded again after each start. For a
-    /// caller that holds `refreshing`.
+    /// only would be missing there, or be written over what was changed. This is recorded again after each start. A disk on
+    /// the network needs no such record: see [`Pair::starts_cold`]. For a caller that holds `refreshing`.
     pub(super) async fn guard_if_shared(
         &self,
         mut record: CacheRecord,
         pair: &Pair,
         facts: &Facts,
     ) -> CacheRecord {
-        if Self::sharing(pair, facts) == Sharing::Alone {
+        let sharing = Self::sharing(pair, facts);
+        if sharing == Sharing::Alone {
             return record;
         }
         if record.pair.mode == Mode::Writeback || record.waits_for_kernel {
             self.end_write_back(pair).await;
             record = self.latest_record(&pair.uuid).await.unwrap_or(record);
         }
-        if record.pair.copies_stale {
+        if record.pair.copies_stale || sharing == Sharing::Network {
             return record;
         }
         let cold = self.change(&record, lifecycle::made_cold).await;

@@ -51,6 +51,11 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             ),
             gettext("Choose the SSD itself or one of its partitions."),
         ),
+        Kind::SsdOnNetwork => (
+            gettext("The SSD Is on the Network"),
+            gettext("{device} is on the network, and a cache needs an SSD in this computer."),
+            gettext("Choose an SSD in this computer."),
+        ),
         Kind::SsdTooSmall => (
             gettext("The SSD Is Too Small"),
             gettext("{device} has {actual}; a cache needs at least {needed}."),
@@ -154,6 +159,15 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
                 "{device} has no serial number or other ID, so Tandem could not find it again.",
             ),
             gettext("Choose another device, or connect it another way."),
+        ),
+        Kind::ExportUnknown => (
+            gettext("Cannot Be Identified"),
+            gettext(
+                "The connection to {device} does not say which disk of the server it is, so Tandem could not find it again.",
+            ),
+            gettext(
+                "Connect it with an identifier (nbd-client -identifier, from version 3.27), or use a partition on it.",
+            ),
         ),
         Kind::ModeRefused => (
             gettext("Mode Not Available"),

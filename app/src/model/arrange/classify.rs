@@ -6,6 +6,8 @@ use crate::model::inventory::{Block, Content, Drive, Medium, VirtualKind};
 /// What a block with this drive, or without one, is.
 pub fn medium(block: &Block, drive: Option<&Drive>) -> Medium {
     match drive {
+        // A server on the network is slower than an SSD in this computer, whatever it says of its drives.
+        Some(_) if is_iscsi(block) => Medium::HardDisk,
         Some(drive) => match drive.rotation_rate {
             Some(0) => Medium::Ssd,
             // USB sticks claim to rotate at an unknown speed, just as USB disks do.
@@ -14,6 +16,12 @@ pub fn medium(block: &Block, drive: Option<&Drive>) -> Medium {
         },
         None => Medium::Virtual(virtual_kind(block)),
     }
+}
+
+/// Whether a block is on the network. Blocks of the other kinds (NBD, RBD) have no drive.
+fn is_iscsi(block: &Block) -> bool {
+    let mut links = block.symlinks.iter();
+    links.any(|link| link.contains("/by-path/") && link.contains("-iscsi-"))
 }
 
 fn virtual_kind(block: &Block) -> VirtualKind {
@@ -78,6 +86,19 @@ mod tests {
         assert_eq!(of(Some(-1), "usb"), Medium::Usb);
         assert_eq!(of(Some(0), "usb"), Medium::Ssd);
         assert_eq!(of(None, ""), Medium::HardDisk);
+    }
+
+    #[test]
+    fn a_disk_on_the_network_is_no_ssd() {
+        let fast = Drive {
+            rotation_rate: Some(0),
+            ..Drive::default()
+        };
+        let mut block = Block::default();
+        assert_eq!(medium(&block, Some(&fast)), Medium::Ssd);
+        block.symlinks =
+            vec!["/dev/disk/by-path/ip-10.0.0.2:3260-iscsi-iqn.2026-01.org.example:a-lun-0".into()];
+        assert_eq!(medium(&block, Some(&fast)), Medium::HardDisk);
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn of(objection: &Objection) -> Obstacle {
         },
         Kind::SsdMounted | Kind::FilesystemBusy => Obstacle::InUse,
         Kind::SsdUsedAtStart | Kind::NotFoundAtStart => Obstacle::UsedAtStart,
-        Kind::SsdIsVolume => Obstacle::NotFast,
+        Kind::SsdIsVolume | Kind::SsdOnNetwork => Obstacle::NotFast,
         Kind::ReadOnly => Obstacle::ReadOnly,
         Kind::OriginTooSmall | Kind::SsdTooSmall => Obstacle::TooSmall,
         Kind::Indistinguishable => Obstacle::Twin,

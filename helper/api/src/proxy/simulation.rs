@@ -73,6 +73,9 @@ pub trait Simulation {
     /// Whether this block object, a logical volume, has snapshots from now on.
     fn set_snapshots(&self, block: &OwnedObjectPath, snapshots: bool) -> zbus::Result<()>;
 
+    /// Whether this block object is on the network from now on.
+    fn set_network(&self, block: &OwnedObjectPath, network: bool) -> zbus::Result<()>;
+
     /// Whether a program has this block object open exclusively from now on.
     fn claim(&self, block: &OwnedObjectPath, claimed: bool) -> zbus::Result<()>;
 

@@ -81,6 +81,9 @@ pub fn identity(device: &Device, facts: &Facts) -> Result<(), Failure> {
     let ident = &device.ident;
     let refused = Failure::new(Kind::Indistinguishable).device(&ident.text);
     if ident.hardware.is_empty() && ident.part_uuid.is_empty() {
+        if ident.network {
+            return Err(Failure::new(Kind::ExportUnknown).device(&ident.text));
+        }
         return Err(refused.detail("nothing identifies the device"));
     }
     match facts.same_identity(device) {
@@ -328,9 +331,19 @@ fn follows_content(spec: &str) -> bool {
         .any(|prefix| spec.starts_with(prefix))
 }
 
+/// Checks that the SSD is in this machine: one on the network is no faster than the disk, and another computer can write
+/// to it.
+fn is_local(device: &Device) -> Result<(), Failure> {
+    match device.ident.network {
+        true => Err(Failure::new(Kind::SsdOnNetwork).device(&device.ident.text)),
+        false => Ok(()),
+    }
+}
+
 /// Checks that a partition can be added to the partition table of an SSD. Other partitions of the SSD may be in use.
 pub fn ssd_table(device: &Device) -> Result<(), Failure> {
     let text = &device.ident.text;
+    is_local(device)?;
     if !device.mounts.is_empty() {
         return Err(Failure::new(Kind::SsdMounted)
             .device(text)
@@ -348,6 +361,7 @@ pub fn ssd(device: &Device, facts: &Facts, caches: &[String], erase: bool) -> Re
     let text = &device.ident.text;
     let parts = || std::iter::once(device).chain(facts.partitions(device));
 
+    is_local(device)?;
     if parts().any(|d| is_tandem(d) || caches.iter().any(|object| object == d.object())) {
         // A format that no cache claims is left over from an unfinished removal, or a cache of another system: erasing is
         // enough unless data may be on the SSD only.

@@ -223,6 +223,9 @@ fn warnings(
     if !origin.mounts.is_empty() && !spec.at_next_start {
         warn(WarningKind::Unavailable, origin, Vec::new());
     }
+    if origin.ident.network {
+        warn(WarningKind::Network, origin, Vec::new());
+    }
     for device in [origin, ssd] {
         if device.removable {
             warn(WarningKind::Removable, device, Vec::new());

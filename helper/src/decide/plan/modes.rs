@@ -24,6 +24,8 @@ pub fn refused_modes(
     let system = |device: &Device| device.mounts.iter().any(|m| m.point == "/");
     let reason = if origin.removable || ssd.removable {
         ModeRefusal::Removable
+    } else if sharing == Sharing::Network {
+        ModeRefusal::Network
     } else if [Some(origin), mapped].into_iter().flatten().any(system) {
         ModeRefusal::System
     } else if FOREIGN.contains(&origin.ident.text.content.as_str()) {

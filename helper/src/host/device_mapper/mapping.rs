@@ -152,7 +152,7 @@ impl DeviceMapper {
             uuid: pair.uuid.clone(),
             origin_id: pair.origin_id.clone(),
             new,
-            start_cold: pair.copies_stale && !new,
+            start_cold: pair.starts_cold(&origin.ident) && !new,
             lost_generation: if new { 0 } else { pair.lost_generation },
             dirty_limit: pair.dirty_limit,
         };

@@ -32,6 +32,9 @@ pub struct Ident {
     /// UUID of the file system or volume format on the device; empty if there is none.
     #[serde(default)]
     pub content_uuid: String,
+    /// The device, or a drive below it, is on the network: another computer can write to it at any moment.
+    #[serde(default)]
+    pub network: bool,
 }
 
 impl Default for Ident {
@@ -46,6 +49,7 @@ impl Default for Ident {
             start: 0,
             part_uuid: String::new(),
             content_uuid: String::new(),
+            network: false,
         }
     }
 }
@@ -113,11 +117,11 @@ impl Ident {
                 || (drive && self.same_place(recorded)))
     }
 
-    /// False if this is a loop device or a volume of device-mapper and the recorded device was neither: an image of a
-    /// disk has all UUIDs of the disk and is not the disk.
+    /// False if this is a loop device, a volume of device-mapper, or an image on the network, and the recorded device was
+    /// none: an image of a disk has all UUIDs of the disk and is not the disk.
     pub(super) fn same_kind(&self, recorded: &Self) -> bool {
         let is_virtual = |ident: &Self| {
-            ["loop", "dm-"]
+            ["loop", "dm-", "nbd", "rbd"]
                 .into_iter()
                 .find(|kind| ident.text.name.starts_with(kind))
         };

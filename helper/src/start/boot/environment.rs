@@ -213,7 +213,7 @@ impl BootEnvironment for System {
             uuid: pair.uuid.clone(),
             origin_id: pair.origin_id.clone(),
             new: false,
-            start_cold: pair.copies_stale || unknown,
+            start_cold: pair.starts_cold(&disk.ident) || unknown,
             lost_generation: pair.lost_generation,
             dirty_limit: pair.dirty_limit,
         };

@@ -11,6 +11,7 @@ mod judged;
 mod kept;
 mod kernels;
 mod naming;
+mod network;
 mod others;
 mod removals;
 mod renamed;

@@ -9,7 +9,7 @@ use tandem_api::JudgedDevice;
 type Change = fn(&mut Device);
 
 /// Each makes a device that some check looks at.
-const CHANGES: [Change; 26] = [
+const CHANGES: [Change; 28] = [
     |_| (),
     |d| at(d, "/"),
     |d| at(d, "/etc"),
@@ -57,6 +57,12 @@ const CHANGES: [Change; 26] = [
         d.mounts[0].root = "/folder".into();
     },
     |d| d.found_at_start = true,
+    |d| d.ident.network = true,
+    |d| {
+        d.ident.network = true;
+        d.ident.hardware.clear();
+        d.ident.part_uuid.clear();
+    },
     |d| {
         d.usage = "filesystem".into();
         d.ident.text.content = "ext4".into();

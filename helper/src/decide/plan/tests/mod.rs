@@ -4,6 +4,7 @@
 mod early;
 mod judge;
 mod later;
+mod network;
 mod other;
 mod partition;
 mod plain;
@@ -46,6 +47,7 @@ pub(crate) fn device(name: &str, size: u64) -> Device {
             part_uuid: String::new(),
             names: Vec::new(),
             content_uuid: String::new(),
+            network: false,
         },
         number: String::new(),
         table: None,

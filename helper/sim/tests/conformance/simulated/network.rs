@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The disk is on the network, where another computer can change it.
+
+use super::fill;
+use crate::Bench;
+use crate::common::until;
+use tandem_api::*;
+
+// promise 21: programs/conformance::simulated::network::each_start_is_cold_and_the_disk_is_left_when_nobody_uses_it
+#[tokio::test]
+async fn each_start_is_cold_and_the_disk_is_left_when_nobody_uses_it() {
+    let bench = Bench::simulated().await;
+    let levers = bench.machine.simulation().await;
+    let disk = &bench.spec.origin;
+    levers.set_network(disk, true).await.unwrap();
+    levers.mount(disk, "/media/x").await.unwrap();
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    assert_eq!(cache.sharing().await, Ok(Sharing::Network));
+    let before = fill(&cache, &levers).await;
+    assert!(before > 0);
+    let is_cold = async |how: &str| {
+        until(how, async || {
+            let sample = cache.latest().await.unwrap();
+            cache.state().await == Ok(CacheState::Active) && sample.frames_used < before / 2
+        })
+        .await;
+    };
+    levers.restart().await.unwrap();
+    is_cold("a cold start").await;
+    let mapped = cache.mapped().await.unwrap();
+    levers.mount(&mapped, "/media/x").await.unwrap();
+    fill(&cache, &levers).await;
+    levers.unmount(&mapped).await.unwrap();
+    until("the stop", async || {
+        cache.state_reason().await.as_deref() == Ok("put-away")
+    })
+    .await;
+    assert!(
+        !levers.held(disk).await.unwrap(),
+        "another computer can use it"
+    );
+    cache.start().await.unwrap();
+    is_cold("cold after the absence").await;
+    bench.machine.remove(&cache).await.unwrap();
+}
+
+// An earlier version offered write-back for such a disk.
+#[tokio::test]
+async fn write_back_ends_when_the_disk_is_seen_to_be_on_the_network() {
+    let bench = Bench::simulated().await;
+    let cache = bench.dirty().await;
+    let levers = bench.machine.simulation().await;
+    levers.set_network(&bench.spec.origin, true).await.unwrap();
+    until("the other mode", async || {
+        cache.mode().await == Ok(Mode::Writethrough)
+    })
+    .await;
+    let refused = Failure::from(cache.set_mode(Mode::Writeback).await.unwrap_err());
+    assert_eq!(
+        (refused.kind, refused.name.as_str()),
+        (Kind::ModeRefused, ModeRefusal::Network.as_str())
+    );
+    until("nothing on the SSD only", async || {
+        cache.may_be_unwritten().await == Ok(false)
+    })
+    .await;
+    bench.nothing_lost().await;
+}
