@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Disks that can be unplugged: when nobody uses such a disk any more, its cache is stopped in order, and starts again
-//! when the disk is back.
+//! Disks that can be unplugged, and disks on the network: when nobody uses such a disk any more, its cache is stopped in
+//! order, and starts again when the disk is back. Another computer may use the disk meanwhile.
 
 use super::Service;
 use super::plans::{leads_to, mapped};
@@ -64,12 +64,13 @@ impl Service {
         };
         let device = mapped(seen.facts, pair).filter(|device| {
             let leads = |live| leads_to(live, pair, seen.facts);
-            // A disk that fstab names may be used again at any moment, by an automount for example.
+            // A disk that fstab names may be used again at any moment, by an automount for example. One on the network may
+            // also be used elsewhere at any moment; it is moved to its cache when it is mounted again.
             let stays = |device: &Device| device.used_at_start();
-            !is_put_away
-                && disk.is_some_and(|disk| disk.portable && !stays(disk))
-                && !stays(device)
-                && seen.live.is_some_and(leads)
+            let goes = |disk: &Device| {
+                disk.ident.network || (disk.portable && !stays(disk) && !stays(device))
+            };
+            !is_put_away && disk.is_some_and(goes) && seen.live.is_some_and(leads)
         });
         let Some(device) = device else {
             self.inner().uses.remove(uuid);

@@ -8,6 +8,8 @@ use std::fs;
 use std::path::Path;
 use tandem_api::distribution::UNLOCKED_EARLY;
 
+/// The option of an entry in fstab or crypttab whose device is on the network.
+const ON_NETWORK: &str = "_netdev";
 /// The mount table of process 1. The service's own table is a copy inside its sandbox.
 pub const MOUNTINFO: &str = "/proc/1/mountinfo";
 /// Option in fstab: systemd mounts the file system in the initial file system.
@@ -239,9 +241,21 @@ pub fn automounts(point: &str) -> std::io::Result<bool> {
 /// # Errors
 /// If fstab or crypttab is there and cannot be read.
 pub fn waits_at_start(handled: impl Fn(&str) -> bool) -> std::io::Result<bool> {
-    let (fstab, crypttab) = (fstab()?, optional(StartTable::Crypttab.file())?);
+    let (mut fstab, crypttab) = (fstab()?, optional(StartTable::Crypttab.file())?);
+    let crypttab = without_network(&mut fstab, &crypttab);
     let mut entries = all_entries(&fstab, &crypttab).filter(|(_, entry)| entry.at_start);
     Ok(entries.any(|(node, _)| is_awaited(&node, node_number(&node), &handled)))
+}
+
+/// Leaves out the entries for which systemd waits only when the network is up. Returns the crypttab.
+fn without_network(fstab: &mut Vec<libmount::Entry>, crypttab: &str) -> String {
+    fstab.retain(|entry| !entry.has_option(ON_NETWORK));
+    let here = |line: &&str| {
+        let options = line.split_ascii_whitespace().nth(3).unwrap_or_default();
+        !libmount::has_option(options, ON_NETWORK)
+    };
+    let lines: Vec<_> = crypttab.lines().filter(here).collect();
+    lines.join("\n")
 }
 
 /// Whether systemd waits for a node, which leads to the block device with this number. The link may be left from the

@@ -250,8 +250,9 @@ impl Cache {
         if self.failed.is_some() {
             return Duration::ZERO;
         }
-        // The start unlocks its disks after the wait.
-        if self.disk.possible.is_empty() && self.record.pair.origin.is_clear_text() {
+        // The start unlocks its disks, and the network is up, after the wait.
+        let origin = &self.record.pair.origin;
+        if self.disk.possible.is_empty() && (origin.is_clear_text() || origin.network) {
             return lifecycle::WAIT_FOR_UDEV;
         }
         let needed = || awaits || self.disk.recorded.is_some();

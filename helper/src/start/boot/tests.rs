@@ -64,13 +64,16 @@ fn without_device_mapper_the_disk_counts_as_used_alone_if_the_cache_is_dirty() {
 }
 
 #[test]
-fn the_start_does_not_wait_for_what_it_unlocks_afterwards() {
+fn the_start_does_not_wait_for_what_it_unlocks_or_connects_afterwards() {
     for (disk, limit) in [
         (false, lifecycle::WAIT_FOR_UDEV),
         (true, lifecycle::WAIT_DIRTY),
     ] {
         let mut cache = cache(Mode::Writeback, disk);
         cache.record.pair.origin.hardware = "CRYPT-LUKS2-0a-safe".into();
+        assert_eq!(cache.wait_limit(true, true), limit);
+        cache.record.pair.origin.hardware = "/safe".into();
+        cache.record.pair.origin.network = true;
         assert_eq!(cache.wait_limit(true, true), limit);
     }
 }

@@ -162,6 +162,19 @@ fn a_device_is_awaited_until_its_link_is_there_and_udev_has_handled_it() {
 }
 
 #[test]
+fn the_early_start_does_not_wait_for_the_network() {
+    let fstab = "/dev/sdx1 /a ext4 defaults 0 2\n\
+                 /dev/sdx2 /b ext4 _netdev,nofail 0 2\n";
+    let mut fstab = libmount::parse(fstab).unwrap();
+    let crypttab = "one /dev/sdx3 none luks,_netdev\ntwo /dev/sdx4 none luks\n";
+    let crypttab = without_network(&mut fstab, crypttab);
+    let found: Vec<_> = all_entries(&fstab, &crypttab)
+        .map(|(node, _)| node)
+        .collect();
+    assert_eq!(found, ["/dev/sdx1", "/dev/sdx4"]);
+}
+
+#[test]
 fn only_sources_below_dev_are_looked_at() {
     let fstab = "/srv/image.iso /iso iso9660 loop 0 0\n\
                  /dev/../home/eve/fuse/x /x ext4 defaults 0 0\n\
