@@ -9,7 +9,7 @@ mod verdict;
 use std::collections::{BTreeMap, HashMap};
 
 use super::inventory::{Block, CacheParts, Content, Device, Drive, Medium, Snapshot, Volume};
-use classify::{content, medium, model};
+use classify::{content, is_on_network, medium, model};
 use tandem_api::JudgedDevice;
 use verdict::{Part, as_origin, as_ssd};
 
@@ -137,7 +137,11 @@ impl<'a> Known<'a> {
             whole_as_ssd: as_ssd(self.part(block), self.judged.get(&block.path), medium),
             path: block.path.clone(),
             device: block.device.clone(),
-            model: drive.map(model).unwrap_or_default(),
+            model: match self.judged.get(&block.path) {
+                // The server's drive says nothing to a person, the name of the target does.
+                Some(judged) if is_on_network(block) => judged.device.model.clone(),
+                _ => drive.map(model).unwrap_or_default(),
+            },
             serial: drive
                 .map(|drive| drive.serial.trim().to_owned())
                 .unwrap_or_default(),

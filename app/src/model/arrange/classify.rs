@@ -5,9 +5,11 @@ use crate::model::inventory::{Block, Content, Drive, Medium, VirtualKind};
 
 /// What a block with this drive, or without one, is.
 pub fn medium(block: &Block, drive: Option<&Drive>) -> Medium {
+    // A server on the network is slower than an SSD in this computer, whatever it says of its drives.
+    if is_on_network(block) {
+        return Medium::HardDisk;
+    }
     match drive {
-        // A server on the network is slower than an SSD in this computer, whatever it says of its drives.
-        Some(_) if is_iscsi(block) => Medium::HardDisk,
         Some(drive) => match drive.rotation_rate {
             Some(0) => Medium::Ssd,
             // USB sticks claim to rotate at an unknown speed, just as USB disks do.
@@ -18,10 +20,12 @@ pub fn medium(block: &Block, drive: Option<&Drive>) -> Medium {
     }
 }
 
-/// Whether a block is on the network. Blocks of the other kinds (NBD, RBD) have no drive.
-fn is_iscsi(block: &Block) -> bool {
+/// Whether a block is on the network: iSCSI, NBD or Ceph RBD.
+pub fn is_on_network(block: &Block) -> bool {
     let mut links = block.symlinks.iter();
-    links.any(|link| link.contains("/by-path/") && link.contains("-iscsi-"))
+    let is_iscsi = links.any(|link| link.contains("/by-path/") && link.contains("-iscsi-"));
+    let mut others = ["/dev/nbd", "/dev/rbd"].iter();
+    is_iscsi || others.any(|start| block.device.starts_with(start))
 }
 
 fn virtual_kind(block: &Block) -> VirtualKind {
@@ -99,6 +103,11 @@ mod tests {
         block.symlinks =
             vec!["/dev/disk/by-path/ip-10.0.0.2:3260-iscsi-iqn.2026-01.org.example:a-lun-0".into()];
         assert_eq!(medium(&block, Some(&fast)), Medium::HardDisk);
+        let block = Block {
+            device: "/dev/nbd0".into(),
+            ..Block::default()
+        };
+        assert_eq!(medium(&block, None), Medium::HardDisk);
     }
 
     #[test]

@@ -177,6 +177,25 @@ fn what_nobody_would_call_a_disk_is_hidden() {
 }
 
 #[test]
+fn a_disk_on_the_network_has_the_name_of_its_target() {
+    let films = fs(block("nbd0", GB), "");
+    let judged = JudgedDevice {
+        device: DeviceText {
+            model: "NBD films@nas".into(),
+            ..DeviceText::none()
+        },
+        against_disk: vec![],
+        against_disk_later: vec![],
+        against_ssd: vec![],
+    };
+    let judged = HashMap::from([(films.path.clone(), judged)]);
+    let devices = arrange(&snapshot(vec![films], vec![]), &[], &judged);
+    assert_eq!(devices[0].model, "NBD films@nas");
+    assert_eq!(devices[0].volumes[0].as_origin, Ok(()));
+    assert_eq!(devices[0].whole_as_ssd, Err(Obstacle::NotFast));
+}
+
+#[test]
 fn a_block_is_offered_as_the_service_says() {
     let (hdd, fast) = (drive("hdd", 5400), drive("ssd", 0));
     let disk = fs(on(block("sda", 1000 * GB), &hdd), "/srv");
