@@ -81,13 +81,15 @@ impl Service {
             (_, false) => {
                 inner.uses.insert(uuid.clone(), Use::Used);
             }
-            (Some(Use::Used), true) => {
+            // A mapping that nobody has used yet waits for its first use, but not on the network: udev has read its
+            // superblock, which another computer may change now.
+            (None, true) if !disk.is_some_and(|disk| disk.ident.network) => {}
+            (None | Some(Use::Used), true) => {
                 inner.uses.insert(uuid.clone(), Use::left(SETTLES));
                 drop(inner);
                 self.look_after(SETTLES);
             }
-            // A mapping that nobody has used yet waits for its first use.
-            (_, true) => {}
+            (Some(Use::Left { .. }), true) => {}
         }
     }
 
