@@ -3,6 +3,7 @@
 //! udev's events and the service all recognise devices by these data. Mounts are in [`crate::machine::mounts`].
 
 use crate::machine::network;
+pub use crate::machine::sysfs::{line, names_in, sysfs, whole_disk};
 use crate::model::action::Pair;
 use crate::model::facts::{self, Carried, Ident, drive_name};
 use std::collections::BTreeMap;
@@ -17,14 +18,6 @@ const WWN: [&str; 2] = ["ID_WWN_WITH_EXTENSION", "ID_WWN"];
 const SERIAL: [&str; 3] = ["ID_SERIAL_SHORT", "ID_SCSI_SERIAL", "ID_SERIAL"];
 /// Files in sysfs with the unique name of a volume.
 const VOLUME: [&str; 3] = ["dm/uuid", "md/uuid", "loop/backing_file"];
-
-/// Where sysfs is.
-pub const SYSFS: &str = "/sys";
-
-/// Folder of a block device in sysfs.
-pub fn sysfs(name: &str) -> PathBuf {
-    Path::new(SYSFS).join("class/block").join(name)
-}
 
 /// Checks that a device is still where it was found on its drive, and as large: the kernel gives the name and the number
 /// of a partition that is gone to another one. `folder`: the folder of the device in sysfs.
@@ -48,20 +41,6 @@ pub fn check_place(folder: &Path, ident: &Ident) -> Result<(), String> {
     Ok(())
 }
 
-/// The content of a file of one line.
-pub fn line(path: impl AsRef<Path>) -> Option<String> {
-    Some(crate::read_lossy(path).ok()?.trim().to_owned())
-}
-
-/// The names in a folder, in their order; none if the folder cannot be read.
-pub fn names_in(folder: impl AsRef<Path>) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten();
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<_> = names.collect();
-    names.sort();
-    names
-}
-
 /// Id of the running boot.
 pub fn boot_id() -> String {
     line("/proc/sys/kernel/random/boot_id").unwrap_or_default()
@@ -70,18 +49,6 @@ pub fn boot_id() -> String {
 /// `major:minor` of a block device.
 pub fn number(name: &str) -> Option<String> {
     line(sysfs(name).join("dev"))
-}
-
-/// Kernel name of the whole disk that a partition is on; the name itself for anything else.
-pub fn whole_disk(name: &str) -> String {
-    let folder = sysfs(name);
-    let above = || -> Option<String> {
-        let real = fs::canonicalize(&folder).ok()?;
-        Some(real.parent()?.file_name()?.to_str()?.to_owned())
-    };
-    let partition = folder.join("partition").exists();
-    let above = partition.then(above).flatten();
-    above.unwrap_or_else(|| name.to_owned())
 }
 
 /// A value as udev writes it in the names of its links, with `\x20` for a blank; none if it cannot be written.

@@ -18,6 +18,7 @@ pub mod network;
 pub mod other_format;
 pub mod store;
 pub mod superblock;
+pub mod sysfs;
 pub(crate) mod udev_files;
 pub mod volumes;
 pub mod wipe;

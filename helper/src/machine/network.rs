@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Disks on the network, as sysfs shows them: iSCSI, NBD and Ceph RBD.
 
-use crate::machine::blocks::{SYSFS, line, whole_disk};
+use crate::machine::sysfs::{SYSFS, line, whole_disk};
 use crate::machine::volumes::drives_below;
 use std::fs;
 use std::path::{Path, PathBuf};

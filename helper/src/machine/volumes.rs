@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The volumes above the drives, as the kernel shows them.
 
-use crate::machine::blocks::{line, names_in, sysfs, whole_disk};
+use crate::machine::sysfs::{line, names_in, sysfs, whole_disk};
 use std::collections::BTreeSet;
 
 /// Kind of a volume: `luks`, `lvm`, `md`, `tandem`, ... or its kernel name.
