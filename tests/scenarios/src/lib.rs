@@ -13,6 +13,7 @@ mod kept;
 mod kill;
 mod main_job;
 mod moments;
+mod network;
 mod others;
 mod plain;
 mod refusals;
@@ -125,6 +126,13 @@ pub fn layers() -> Vec<Layer> {
             needs: deps::GUEST,
             when: When::Whole,
             run: plain::run,
+        },
+        Layer {
+            name: "vm-network",
+            about: "a disk on the network (NBD, iSCSI): its connection is cut, and another computer changes it",
+            needs: deps::GUEST,
+            when: When::Whole,
+            run: network::run,
         },
         Layer {
             name: "vm-conformance",
