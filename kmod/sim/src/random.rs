@@ -162,7 +162,7 @@ fn any_geometry(core: &Core, sectors: u64, rng: &mut fastrand::Rng) -> Geometry 
     };
     geometry.journal = region(8 * rng.u64(16..=64));
     geometry.checkpoint = region(16 * (1 + slots.div_ceil(511)));
-    geometry.parts = u32::from(geometry.groups % 3 != 0);
+    geometry.parts = u32::from(!geometry.groups.is_multiple_of(3));
     geometry.intent = region(8);
     geometry.data = region(slots * 32);
     geometry
