@@ -176,12 +176,12 @@ static void put_request(struct td_engine *e, const struct td_req *r)
 
 /*
  * Record cleanings and discards. True: all, or the group has no room for the next one.
- * The cost of one is bounded, for it lies in one run.
+ * The cost of one is that of its frames, which lie in one run.
  */
 static bool put_requests(struct td_engine *e)
 {
 	struct td_ledger *l = &e->ledger;
-	u32 end = l->group_entries + TD_STEP_SLOTS;
+	u64 looked = 0;
 
 	while (l->to_record.next != &l->to_record) {
 		struct td_req *r = td_req_of_gate(l->to_record.next);
@@ -190,8 +190,9 @@ static bool put_requests(struct td_engine *e)
 
 		if (frames > group_room(l))
 			return true;
-		if (l->group_entries >= end)
+		if (looked >= TD_STEP_SLOTS)
 			return false;
+		looked += frames;
 		td_link_del(&r->gate);
 		td_link_add_tail(&l->recording, &r->gate);
 		r->phase = TD_PHASE_RECORDING;

@@ -299,6 +299,8 @@ static int start_cache(struct tandem *t, bool left)
 	if (r)
 		return r;
 	t->engine.retired = t->super.retired;
+	/* Another table of this device may have made the index anew since the constructor. */
+	t->engine.ledger.super.incompat = t->super.incompat;
 	lost = tandem_loss_noted(t) ||
 	       (t->args.lost && t->args.lost >= t->super.sequence);
 	r = tandem_index_load(t, lost);

@@ -145,7 +145,7 @@ static bool make_index_anew(struct world *x)
 {
 	must(!x->dirty, "an index with dirty data is made anew");
 	x->write_super = true;
-	if (!set_flags(x, TD_SUPER_CLEAN | TD_SUPER_COLD))
+	if (!set_flags(x, TD_SUPER_CLEAN | TD_SUPER_COLD | TD_SUPER_PARTS))
 		return false;
 	x->anew = true;
 	drop_copies(x);
