@@ -114,7 +114,7 @@ fn what_the_module_takes_is_recognised_with_the_same_values() {
 fn a_cache_of_a_newer_module_is_recognised() {
     let (core, mut numbers) = (Core::linked(), Numbers(2));
     let written = geometry(&core, &mut numbers);
-    for (at, value, expected) in [(12, 2, SuperError::Version), (20, 4, SuperError::Feature)] {
+    for (at, value, expected) in [(12, 2, SuperError::Version), (20, 8, SuperError::Feature)] {
         let copies = [0, 1].map(|copy| {
             let mut bytes = core.encode_super(&written, Flags(0), copy);
             bytes[at] = value;

@@ -34,9 +34,13 @@ async fn what_a_lost_ssd_had_is_given_up_by_name_only() {
 async fn an_ssd_that_is_lost_with_nothing_on_it_only_is_no_obstacle() {
     let bench = Bench::simulated().await;
     let cache = bench.dirty().await;
-    // A paused cache stores nothing new, so nothing is written to the SSD after the flush.
-    cache.set_paused(true).await.unwrap();
+    // The disk takes in each moment what became dirty in it, for the limit leaves no time.
     bench.rate(1 << 40).await;
+    let limit = DirtyLimit {
+        seconds: 1,
+        ..DirtyLimit::default()
+    };
+    cache.set_dirty_limit(limit).await.unwrap();
     bench
         .machine
         .end(cache.flush().await.unwrap())
