@@ -180,7 +180,6 @@ pub fn run(run: &mut Run) -> Result<()> {
         let left = seen(&mut vm, &kind.script("set -e; LEFT"), LONG, run);
         let changed = left.and_then(|()| seen(&mut vm, &kind.script(ELSEWHERE), LONG, run));
         run.check(
-            // promise 21: vm-network/nbd: what another computer wrote is read
             &format!("{}: what another computer wrote is read", kind.name),
             changed,
         );
