@@ -160,7 +160,9 @@ pub fn run(run: &mut Run) -> Result<()> {
             &format!("{}: a cache is created, without write-back", kind.name),
             created,
         );
-        if !works {
+        // An iSCSI disk that is mounted while the service looks at it stays without its cache until it is unmounted, so
+        // its return is not shown yet.
+        if !works || kind.partition.is_empty() {
             continue;
         }
         for seconds in cuts {
