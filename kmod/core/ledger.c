@@ -99,6 +99,12 @@ static void put_record(struct td_ledger *l, u32 slot, u64 record)
 	td_group_put(l->group_buffer, l->group_entries++, slot, record);
 }
 
+/* Frames that @r touches: what it costs to record it, and to apply that. */
+static u64 frames_of(const struct td_req *r)
+{
+	return td_frame_of(r->sector + r->count - 1) + 1 - td_frame_of(r->sector);
+}
+
 static u32 group_room(const struct td_ledger *l)
 {
 	return TD_GROUP_ENTRIES - l->group_entries;
@@ -185,14 +191,12 @@ static bool put_requests(struct td_engine *e)
 
 	while (l->to_record.next != &l->to_record) {
 		struct td_req *r = td_req_of_gate(l->to_record.next);
-		u64 frames = td_frame_of(r->sector + r->count - 1) + 1 -
-			     td_frame_of(r->sector);
 
-		if (frames > group_room(l))
+		if (frames_of(r) > group_room(l))
 			return true;
 		if (looked >= TD_STEP_SLOTS)
 			return false;
-		looked += frames;
+		looked += frames_of(r);
 		td_link_del(&r->gate);
 		td_link_add_tail(&l->recording, &r->gate);
 		r->phase = TD_PHASE_RECORDING;
@@ -433,8 +437,7 @@ static bool end_recorded(struct td_engine *e, struct td_list *woken)
 
 		if (frames >= TD_STEP_SLOTS)
 			return false;
-		frames += td_frame_of(r->sector + r->count - 1) + 1 -
-			  td_frame_of(r->sector);
+		frames += frames_of(r);
 		td_link_del(&r->gate);
 		for (u32 i = 0; i < r->nr_parts; i++)
 			td_index_clean(e, r->parts[i].slot, r->parts[i].mask);

@@ -71,7 +71,7 @@ pub async fn remove(
     Ok(())
 }
 
-/// What leads on to a cache of Tandem. `disk`: kernel name of the device that the plan was for.
+/// The sentence that names the next command on the way to a cache of Tandem. `disk`: kernel name of the device that the plan was for.
 fn next_words(cache: &OtherCache, disk: &str) -> String {
     let words = match cache.kind {
         OtherKind::Bcache if cache.is_left_alone() => {

@@ -67,7 +67,7 @@ impl Window {
         });
     }
 
-    /// What leads on to Tandem after a removal of a cache of another system: the words of a button, its action and the target of
+    /// The way on to Tandem after another system's cache was removed: the words of a button, its action and the target of
     /// that. Nothing if the disk cannot have a cache yet.
     pub(super) fn next_step(&self, job: &JobFacts) -> Option<(String, &'static str, String)> {
         let imp = self.imp();

@@ -18,7 +18,7 @@ pub(super) struct Movable<'a> {
     pub disk: &'a Device,
     /// The partition.
     pub partition: &'a Device,
-    /// What changes in the table.
+    /// The change of the partition table.
     pub shift: Shift,
 }
 

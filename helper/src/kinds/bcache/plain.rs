@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// bcache as the remover of what it leaves on a partition.
 pub(in crate::kinds) struct MakePlain;
 
-/// What the next process has to know.
+/// The facts that the service's next process needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Before {
     /// The table before the move.
@@ -305,7 +305,7 @@ impl Remover for MakePlain {
             Next::Move => {
                 before.phase = Phase::Moving;
                 save(note, &before).await?;
-                // What the table shows next says whether this has worked.
+                // The table is read again next; that shows whether the program has worked.
                 if let Err(e) = work.tools().shift(work.shift).await {
                     tracing::error!("the partition is not moved: {e}");
                 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Table(Value);
 
-/// What a table is, compared with that of before.
+/// How a partition table compares with the table before the move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
     /// As before.
@@ -67,7 +67,7 @@ impl Table {
         moved
     }
 
-    /// What the table of now is, compared with `self`, the table of before.
+    /// Compares the present table with `self`, the table before the move.
     pub(super) fn compare(&self, now: Option<&Self>, shift: &Shift) -> Which {
         match now {
             Some(now) if now == self => Which::Old,

@@ -49,14 +49,14 @@ pub(super) struct Tools<'a> {
     disk: &'a str,
 }
 
-/// What a program has done.
+/// The result of a program.
 struct Done {
     status: Option<i32>,
     printed: String,
 }
 
 impl Done {
-    /// What it has printed, if it was content.
+    /// The program's output, if the program succeeded.
     fn ok(self) -> Result<String, Failure> {
         match self.status {
             Some(0) => Ok(self.printed),

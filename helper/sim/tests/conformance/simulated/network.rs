@@ -2,6 +2,7 @@
 //! The disk is on the network, where another computer can change it.
 
 use super::fill;
+use super::sharing::leaves_write_back;
 use crate::Bench;
 use crate::common::until;
 use tandem_api::*;
@@ -74,18 +75,6 @@ async fn write_back_ends_when_the_disk_is_seen_to_be_on_the_network() {
     let cache = bench.dirty().await;
     let levers = bench.machine.simulation().await;
     levers.set_network(&bench.spec.origin, true).await.unwrap();
-    until("the other mode", async || {
-        cache.mode().await == Ok(Mode::Writethrough)
-    })
-    .await;
-    let refused = Failure::from(cache.set_mode(Mode::Writeback).await.unwrap_err());
-    assert_eq!(
-        (refused.kind, refused.name.as_str()),
-        (Kind::ModeRefused, ModeRefusal::Network.as_str())
-    );
-    until("nothing on the SSD only", async || {
-        cache.may_be_unwritten().await == Ok(false)
-    })
-    .await;
+    leaves_write_back(&cache, ModeRefusal::Network).await;
     bench.nothing_lost().await;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Which partitions below a bcache device can become plain ones, and why not.
+//! Partitions below a bcache device: the plan that makes them plain, and each refusal.
 
 use super::*;
 use crate::model::removal::OtherTask;

@@ -179,7 +179,7 @@ mod tests {
         }
         // A moved table is not believed before this process has moved it.
         assert!(undoes(seen(Moved, Place::Moved, &[]), &Phase::Begun));
-        // It was tried once.
+        // The move was tried once.
         assert!(undoes(seen(Old, Place::Old, &[]), &Phase::Moving));
         assert!(undoes(seen(Old, Place::Old, &["bcache0"]), &Phase::Moving));
         // udev has it for another user.
@@ -198,7 +198,7 @@ mod tests {
         }
         let restored = Next::Restored("why".into());
         assert_eq!(next(&later(&["bcache0"]), &undoing(), false), restored);
-        // What was moved whole stays.
+        // A partition that was moved whole stays moved.
         let moved = Seen {
             later: true,
             ..seen(Which::Moved, Place::Moved, &[])
