@@ -87,13 +87,22 @@ enum Command {
     },
     /// Single cases, each I/O completed in a certain order.
     Cases,
-    /// Each write of metadata, superblocks and samples cut at each sector; and the disk exchanged.
+    /// Each write of superblocks and samples cut at each sector; and the disk exchanged.
     Format {
         /// First seed.
         #[arg(long, default_value_t = 0)]
         seed: u64,
         /// How many seeds, from the first on.
         #[arg(long, default_value_t = 200)]
+        seeds: u64,
+    },
+    /// Each write of the index cut at each sector. A seed takes seconds.
+    Torn {
+        /// First seed.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// How many seeds, from the first on.
+        #[arg(long, default_value_t = 12)]
         seeds: u64,
     },
     /// Concurrent operations on one word, under every schedule.
@@ -217,6 +226,10 @@ fn run(arguments: Arguments) -> Done {
         }
         Command::Format { seed, seeds } => {
             formats(&core()?, seed, seeds);
+            Ok(())
+        }
+        Command::Torn { seed, seeds } => {
+            torn(&core()?, seed, seeds);
             Ok(())
         }
         Command::Words => words(&core()?),
@@ -345,17 +358,21 @@ fn covered(sources: &Sources) -> Done {
 
 fn formats(core: &Core, first: u64, seeds: u64) {
     let checks = Checks::of(core);
-    let (mut lives, mut samples, mut torn) = (0, 0, 0);
+    let (mut lives, mut samples) = (0, 0);
     for number in 0..seeds {
         let seed = first.wrapping_add(number);
         samples += checks.identity(seed);
         lives += checks.lives(seed);
-        // Cuts of the index take 50 times as long.
-        if number % 50 == 0 {
-            torn += checks.torn(first.wrapping_add(number / 50));
-        }
     }
-    println!("{torn} cuts of the index, {lives} of superblocks and samples; {samples} samples");
+    println!("{lives} cuts of superblocks and samples; {samples} samples");
+}
+
+fn torn(core: &Core, first: u64, seeds: u64) {
+    let checks = Checks::of(core);
+    let cuts: u64 = (0..seeds)
+        .map(|number| checks.torn(first.wrapping_add(number)))
+        .sum();
+    println!("{cuts} cuts of the index");
 }
 
 fn words(core: &Core) -> Done {

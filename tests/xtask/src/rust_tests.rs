@@ -102,10 +102,11 @@ const RUNS: [&str; 3] = [
     "branches of journal and recovery",
 ];
 /// Runs of the simulator with the seed of this run.
-const FRESH: [(&str, &[&str]); 3] = [
+const FRESH: [(&str, &[&str]); 4] = [
     ("fresh random requests", &["random", "--seeds", "60"]),
     ("fresh power cuts", &["crash", "--cuts", "100000"]),
     ("fresh cuts of the format", &["format", "--seeds", "100"]),
+    ("fresh cuts of the index", &["torn", "--seeds", "2"]),
 ];
 
 fn programs(run: &mut Run) -> Result<()> {

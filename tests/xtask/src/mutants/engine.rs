@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 const NOT_BUILT: i32 = 3;
 
 /// Tests of the simulator: the word in a bug's file, the test's name, and the arguments that run the test.
-const TESTS: [(&str, &str, &[&str]); 12] = [
+const TESTS: [(&str, &str, &[&str]); 13] = [
     (
         "random",
         "random requests",
@@ -43,6 +43,7 @@ const TESTS: [(&str, &str, &[&str]); 12] = [
     ),
     ("cases", "single cases", &["cases"]),
     ("format", "cuts of the format", &["format"]),
+    ("torn", "cuts of the index", &["torn", "--seeds", "40"]),
     ("words", "all schedules", &["words"]),
     (
         "sanitized",
