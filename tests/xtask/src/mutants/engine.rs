@@ -31,14 +31,7 @@ const TESTS: [(&str, &str, &[&str]); 13] = [
     (
         "random",
         "random requests",
-        &[
-            "random",
-            "--seeds",
-            "4000",
-            "--requests",
-            "6000",
-            "--brief",
-        ],
+        &["random", "--seeds", "4000", "--requests", "6000", "--brief"],
     ),
     (
         "crash",
