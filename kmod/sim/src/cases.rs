@@ -2,6 +2,7 @@
 //! Single cases: a few requests, and each I/O completed in an order that is written down here.
 
 mod promotion;
+mod start;
 mod streams;
 mod watched;
 
@@ -15,7 +16,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 21] = [
+pub const CASES: [(&str, Play); 22] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -99,6 +100,10 @@ pub const CASES: [(&str, Play); 21] = [
     (
         "a flush waits for a mark that is being cleared",
         cleared_mark,
+    ),
+    (
+        "a start whose SSD fails before the drop is on record is not done",
+        start::fails_before_the_drop,
     ),
 ];
 

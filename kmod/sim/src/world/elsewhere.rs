@@ -3,6 +3,7 @@
 //! have been written elsewhere meanwhile (promise 21). Here the disk is written elsewhere.
 
 use super::check::Word;
+use super::life::Cut;
 use super::{Fault, World, ensure};
 use crate::engine::Mode;
 use crate::oracle::Time;
@@ -13,6 +14,15 @@ impl World {
     /// not, so that what core recovers is used, too.
     pub(super) fn starts_cold(&mut self) -> bool {
         self.written_elsewhere || self.mode != Mode::WriteBack && self.rng.bool()
+    }
+
+    /// The machine dies, and the next start drops the clean copies.
+    ///
+    /// # Errors
+    /// The state after that breaks a rule.
+    pub(crate) fn cut_and_start_cold(&mut self) -> Result<(), Fault> {
+        self.written_elsewhere = true;
+        self.cut(Cut::Machine)
     }
 
     /// Drops all clean copies. The flush of the start makes that durable.
