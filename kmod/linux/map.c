@@ -18,6 +18,18 @@
 #include "read.h"
 #include "write.h"
 
+bool tandem_each_segment_fits(const struct tandem *t, const struct bio *bio,
+			      const struct bvec_iter *from)
+{
+	struct bvec_iter iter;
+	struct bio_vec bv;
+
+	__bio_for_each_bvec(bv, bio, iter, *from)
+		if (bv.bv_len & tandem_segment_mask(t))
+			return false;
+	return true;
+}
+
 /* A read that misses: fill from private memory, or just read. */
 static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
@@ -126,12 +138,29 @@ bool tandem_map_in_place(struct tandem *t, struct bio *bio, struct tandem_io *io
 	return true;
 }
 
-/* A write of dirty quarters goes to the SSD in place, with the user's own pages. */
+/*
+ * When the disk was pulled out, all but reads fails, as on the disk alone. The SSD could
+ * still take some writes: but a file system that gets only a part of its writes through
+ * may mark its journal as done with, while what the journal had for the disk is not there.
+ */
+static inline bool is_disk_gone(const struct tandem *t)
+{
+	return test_bit(GD_DEAD, &t->origin->bdev->bd_disk->state);
+}
+
+/*
+ * A write of dirty quarters goes to the SSD in place, with the user's own pages. Its cost
+ * is counted: so tandem_map() comes here at once, and all else is a call in the end.
+ */
 static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	unsigned long now = jiffies;
 	u32 slot;
 
+	if (unlikely(is_disk_gone(t)))
+		return DM_MAPIO_KILL;
+	if (unlikely(!bio_sectors(bio)))
+		return tandem_map_flush(t, bio, io);
 	if (bio->bi_opf & REQ_FUA || !tandem_fits_ssd(t, bio) ||
 	    !td_write_home(&t->engine, bio->bi_iter.bi_sector,
 			   bio_sectors(bio), &slot))
@@ -146,22 +175,14 @@ static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io
 	return map_hit(t, bio, io, slot, 1, 0);
 }
 
-/*
- * All but reads. When the disk was pulled out, each of them fails, as on the disk alone. The
- * SSD could still take some: but a file system that gets only a part of its writes through
- * may mark its journal as done with, while what the journal had for the disk is not there.
- */
+/* Neither a read nor a write of data. */
 static noinline int map_other(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	int code;
 
-	if (unlikely(test_bit(GD_DEAD, &t->origin->bdev->bd_disk->state)))
+	if (unlikely(is_disk_gone(t)))
 		return DM_MAPIO_KILL;
 	switch (bio_op(bio)) {
-	case REQ_OP_WRITE:
-		if (likely(bio_sectors(bio)))
-			return map_data(t, bio, io);
-		return tandem_map_flush(t, bio, io);
 	case REQ_OP_DISCARD:
 	case REQ_OP_WRITE_ZEROES:
 		if (tandem_map_bulk(t, bio, io, &code))
@@ -180,7 +201,8 @@ int tandem_map(struct dm_target *ti, struct bio *bio)
 	u32 slot;
 
 	if (unlikely(bio_op(bio) != REQ_OP_READ))
-		return map_other(t, bio, io);
+		return bio_op(bio) == REQ_OP_WRITE ? map_data(t, bio, io) :
+						     map_other(t, bio, io);
 	if (unlikely(!td_read_home(&t->engine, bio->bi_iter.bi_sector,
 				   bio_sectors(bio), &slot, &dirty)))
 		return map_read(t, bio, io);

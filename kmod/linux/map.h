@@ -26,6 +26,16 @@ static inline u32 tandem_in_run(const struct tandem *t, const struct bio *bio)
 	return min(left, bio_sectors(bio));
 }
 
+/* The bytes of a segment's length that are no whole block of the SSD. */
+static inline u32 tandem_segment_mask(const struct tandem *t)
+{
+	return (t->engine.layout.block_mask << SECTOR_SHIFT) | (SECTOR_SIZE - 1);
+}
+
+/* As tandem_segments_fit(), of any number of segments. Any context. */
+bool tandem_each_segment_fits(const struct tandem *t, const struct bio *bio,
+			      const struct bvec_iter *from);
+
 /*
  * An SSD with large blocks cannot split a bio inside one, and some SSDs refuse pieces
  * that are no whole sectors: each segment of @bio in @from must be whole blocks. The disk
@@ -34,19 +44,12 @@ static inline u32 tandem_in_run(const struct tandem *t, const struct bio *bio)
 static inline bool tandem_segments_fit(const struct tandem *t, const struct bio *bio,
 				       const struct bvec_iter *from)
 {
-	u32 mask = (t->engine.layout.block_mask << SECTOR_SHIFT) |
-		   (SECTOR_SIZE - 1);
-	struct bvec_iter iter;
-	struct bio_vec bv;
+	struct bio_vec bv = mp_bvec_iter_bvec(bio->bi_io_vec, *from);
 
-	bv = mp_bvec_iter_bvec(bio->bi_io_vec, *from);
 	/* Most bios are one segment. */
 	if (likely(bv.bv_len == from->bi_size))
-		return !(bv.bv_len & mask);
-	__bio_for_each_bvec(bv, bio, iter, *from)
-		if (bv.bv_len & mask)
-			return false;
-	return true;
+		return !(bv.bv_len & tandem_segment_mask(t));
+	return tandem_each_segment_fits(t, bio, from);
 }
 
 /*
