@@ -145,8 +145,14 @@ impl Service {
         let _call = self.call();
         let _caller = self.caller(header).await?;
         self.permitted(header, uuid, Permission::Tune).await?;
-        let was_put_away = self.inner().put_away.remove(uuid);
-        was_put_away.ok_or_else(|| Failure::new(Kind::WrongState))?;
+        let waits = {
+            let mut inner = self.inner();
+            let was_put_away = inner.put_away.remove(uuid).is_some();
+            inner.attempts.forget_failed(uuid, None) || was_put_away
+        };
+        if !waits {
+            return Err(Failure::new(Kind::WrongState));
+        }
         self.refresh().await;
         Ok(())
     }

@@ -17,6 +17,7 @@ use crate::service::iface::cache::{CacheObject, View};
 use crate::service::sampler::Sampler;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 use tandem_api::{
     CacheState, DeviceText, Failure, JobKind, Kind, ModuleState, ROOT_PATH, SpeedTest, SsdHealth,
 };
@@ -47,6 +48,7 @@ impl Service {
         // failing device. follow_risk writes the records at every event, but not the record of a cache that a job works
         // on. This call updates the record when the job has ended.
         let recorded = self.record_risks().await?;
+        let at = Instant::now();
         let facts = Arc::new(self.facts_in_time().await?);
         self.inner().devices = facts.clone();
         let live = self.host.live_mappings().await?;
@@ -54,6 +56,7 @@ impl Service {
         let mut all_protected = recorded;
         let seen = |uuid: &str| Seen {
             facts: &facts,
+            at,
             live: live.iter().find(|l| l.uuid == uuid),
             jobs: &jobs,
         };

@@ -6,6 +6,7 @@
 //! holds these two at the same time.
 
 pub mod apply;
+mod attempts;
 pub mod auth;
 mod away;
 mod caches;
@@ -36,6 +37,7 @@ mod steps;
 mod tune;
 mod watches;
 
+use self::attempts::Attempts;
 use self::jobs::Jobs;
 use self::module::ModuleView;
 use self::offers::Offers;
@@ -43,7 +45,6 @@ use self::queue::{Caller, QueueSlot, Queues};
 use self::reading::Reading;
 use self::speed::{RunningTest, Tests};
 use self::watches::Watches;
-use crate::decide::lifecycle::Reason;
 use crate::host::Host;
 use crate::machine::store::Store;
 use crate::model::action::Pair;
@@ -52,7 +53,7 @@ use crate::service::iface::bounded::Bounded;
 use crate::service::iface::manager::ManagerObject;
 use crate::service::sampler::Sampler;
 use futures_util::StreamExt;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -83,14 +84,12 @@ struct Inner {
     offers: Offers,
     jobs: Jobs,
     shown: BTreeMap<String, Shown>,
-    /// The caches (by UUID) for which an assembly with the present devices has failed.
-    attempted: BTreeSet<String>,
+    /// The last attempts to put caches over their disks.
+    attempts: Attempts,
     /// How the mappings over disks that can be unplugged are used, by the UUIDs of their caches.
     uses: BTreeMap<String, away::Use>,
     /// The disks whose caches (by UUID) were stopped, so that they can be unplugged.
     put_away: BTreeMap<String, Ident>,
-    /// The reasons of the module, for the caches of `attempted` that the module refused.
-    refused: BTreeMap<String, Reason>,
     /// Length in sectors of the mappings (by UUID of the cache) that the service has tried to make as long as their
     /// grown disks.
     grown: BTreeMap<String, u64>,

@@ -252,7 +252,7 @@ impl Service {
             None if facts.ssd(pair).is_none() => Some("ssd-missing".to_owned()),
             None if facts.disk(pair).is_none() => Some("disk-missing".to_owned()),
             None => {
-                let refused = self.inner().refused.get(&pair.uuid).copied();
+                let refused = self.inner().attempts.refusal(&pair.uuid);
                 Some(refused.unwrap_or(Reason::NotAssembled).word().to_owned())
             }
         };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Carries out what [`crate::decide::lifecycle`] decides about the caches of a running machine.
 
+use super::attempts::DiskUse;
 use super::plans::{current, leads_to, mapped};
 use super::{RETRY, Service};
 use crate::decide::lifecycle::{
@@ -13,6 +14,7 @@ use crate::model::live::{LiveMapping, Status};
 use crate::model::record::{CacheRecord, Intent};
 use crate::service::apply::{self, Unwatched};
 use std::sync::Arc;
+use std::time::Instant;
 use tandem_api::{CacheState, Failure, Kind};
 use zbus::OwnedObjectPath;
 
@@ -23,6 +25,8 @@ const MAX_STEPS: usize = 8;
 /// The observed state of the machine.
 pub(super) struct Seen<'a> {
     pub facts: &'a Facts,
+    /// The facts are not older than this.
+    pub at: Instant,
     /// The mapping of the cache.
     pub live: Option<&'a LiveMapping>,
     /// All jobs that have not ended.
@@ -49,11 +53,9 @@ impl Service {
         let possible = facts.possible(&pair.origin);
         let attempt = {
             let inner = self.inner();
-            match (inner.attempted.contains(uuid), inner.refused.get(uuid)) {
-                _ if inner.put_away.contains_key(uuid) => Attempt::PutAway,
-                (true, Some(why)) => Attempt::Refused(*why),
-                (true, None) => Attempt::Failed,
-                (false, _) => Attempt::None,
+            match inner.put_away.contains_key(uuid) {
+                true => Attempt::PutAway,
+                false => inner.attempts.last(pair, &DiskUse::of(disk), seen.at),
             }
         };
         Situation {
@@ -114,9 +116,7 @@ impl Service {
             }
             if !matches!(now.disk, Disk::Recorded(_)) || now.ssd == Ssd::Absent {
                 // Both devices may be there together again later.
-                let mut inner = self.inner();
-                inner.attempted.remove(uuid);
-                inner.refused.remove(uuid);
+                self.inner().attempts.forget(uuid);
                 now.attempt = Attempt::None;
             }
             let protected = match lifecycle::next(&record, &now) {
@@ -166,7 +166,7 @@ impl Service {
     }
 
     /// Assembles a cache whose devices are both there, or puts an SSD that is back into its mapping. Each time that
-    /// both devices are there again, there is one attempt. Or stops the cache of a disk that can be unplugged.
+    /// both devices are there again, or the disk is used otherwise, there is one attempt. Or stops the cache of a disk that can be unplugged.
     fn assemble(self: &Arc<Self>, step: Step, pair: &Pair, disk: Option<&Device>) {
         {
             let mut inner = self.inner();
@@ -176,9 +176,9 @@ impl Service {
                 return;
             }
             match step {
-                Step::PutAway => inner.attempted.remove(&pair.uuid),
-                _ => inner.attempted.insert(pair.uuid.clone()),
-            };
+                Step::PutAway => inner.attempts.forget(&pair.uuid),
+                _ => inner.attempts.begin(pair),
+            }
         }
         let (this, pair, disk) = (self.clone(), pair.clone(), disk.cloned());
         tokio::spawn(async move {
@@ -202,7 +202,9 @@ impl Service {
                     Kind::SsdBlocks => this.refuse(&pair, Reason::SsdBlocks),
                     // The content of the SSD does not go away by itself, so no further attempt is made.
                     Kind::SsdHoldsData | Kind::SsdTooSmall => {}
-                    _ => this.clone().try_again(pair.clone()),
+                    _ => this
+                        .clone()
+                        .try_again(pair.clone(), DiskUse::of(disk.as_ref())),
                 }
             }
             this.inner().jobs.end_reservation(&pair.uuid);
@@ -215,12 +217,13 @@ impl Service {
     }
 
     fn refuse(&self, pair: &Pair, why: Reason) {
-        self.inner().refused.insert(pair.uuid.clone(), why);
+        self.inner().attempts.refuse(&pair.uuid, why);
     }
 
     /// The reason why a cache is not assembled may pass without an event. The mounts of a user are moved only once,
-    /// not repeatedly.
-    fn try_again(self: Arc<Self>, pair: Pair) {
+    /// not repeatedly. `used`: what used the disk when the attempt began.
+    fn try_again(self: Arc<Self>, pair: Pair, used: DiskUse) {
+        let failed = self.inner().attempts.fail(&pair.uuid, used);
         tokio::spawn(async move {
             let facts = loop {
                 tokio::time::sleep(RETRY).await;
@@ -230,8 +233,10 @@ impl Service {
             };
             let mounted = |disk: &Device| !disk.mounts.is_empty();
             if !facts.same_hardware(&pair.origin).is_some_and(mounted) {
-                self.inner().attempted.remove(&pair.uuid);
-                self.again.notify_one();
+                let mut inner = self.inner();
+                if inner.attempts.forget_failed(&pair.uuid, Some(failed)) {
+                    self.again.notify_one();
+                }
             }
         });
     }
@@ -261,7 +266,7 @@ impl Service {
 
     async fn unmap_and_hold(&self, pair: &Pair) -> Result<(), Failure> {
         self.host.apply(&Action::Disassemble(pair.clone())).await?;
-        self.inner().attempted.remove(&pair.uuid);
+        self.inner().attempts.forget(&pair.uuid);
         Ok(())
     }
 }

@@ -116,11 +116,12 @@ pub trait Cache {
     #[zbus(allow_interactive_auth)]
     fn set_dirty_limit(&self, limit: DirtyLimit) -> zbus::Result<()>;
 
-    /// Starts a cache again that was stopped so that its disk can be unplugged (`put-away`), after asking the user to
-    /// authenticate (`.tune`). The cache also starts when the disk is plugged in again.
+    /// Starts a cache again that was stopped so that its disk can be unplugged (`put-away`), or whose last start has failed
+    /// for a reason that may be over, such as a program that used the disk (`disk-in-use`), after asking the user to
+    /// authenticate (`.tune`). The cache also starts when the disk is plugged in again, is unmounted, or is mounted elsewhere.
     ///
     /// # Errors
-    /// `WrongState` if the cache was not stopped for that; `NotAuthorized`, `AuthorityUnavailable`.
+    /// `WrongState` if the cache does not wait for that; `NotAuthorized`, `AuthorityUnavailable`.
     #[zbus(allow_interactive_auth)]
     fn start(&self) -> zbus::Result<()>;
 

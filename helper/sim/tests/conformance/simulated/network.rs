@@ -5,7 +5,12 @@ use super::fill;
 use super::sharing::leaves_write_back;
 use crate::Bench;
 use crate::common::until;
+use crate::writeback::reason;
+use std::time::{Duration, Instant};
 use tandem_api::*;
+
+/// Time limit from the end of the last use until the cache starts: an event says so, and no timer.
+const SOON: Duration = Duration::from_secs(10);
 
 /// Starts the cache, unless it works, and mounts it before it is put away.
 async fn mount(cache: &CacheProxy<'_>, levers: &SimulationProxy<'_>) {
@@ -66,6 +71,80 @@ async fn each_start_is_cold_and_the_disk_is_left_when_nobody_uses_it() {
     left("the third stop").await;
     mount(&cache, &levers).await;
     bench.machine.remove(&cache).await.unwrap();
+}
+
+/// A cache over a disk on the network that nobody uses, and the levers.
+async fn left(bench: &Bench) -> (CacheProxy<'static>, SimulationProxy<'static>) {
+    let levers = bench.machine.simulation().await;
+    let disk = &bench.spec.origin;
+    levers.set_network(disk, true).await.unwrap();
+    levers.mount(disk, "/media/x").await.unwrap();
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let mapped = cache.mapped().await.unwrap();
+    levers.unmount(&mapped).await.unwrap();
+    reason(&cache, "put-away").await;
+    (cache, levers)
+}
+
+// A new login to an iSCSI target: the service puts the cache over the disk, and the person mounts the disk meanwhile.
+#[tokio::test]
+async fn a_disk_that_is_mounted_while_its_cache_starts_gets_the_cache() {
+    let bench = Bench::simulated().await;
+    let (cache, levers) = left(&bench).await;
+    let disk = &bench.spec.origin;
+    levers.set_step_time(1500).await.unwrap();
+    levers.replug(disk).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    levers.mount(disk, "/media/x").await.unwrap();
+    reason(&cache, "disk-in-use").await;
+    levers.set_step_time(1).await.unwrap();
+    until("the cache over the mounted disk", async || {
+        cache.state().await == Ok(CacheState::Active)
+            && cache.mount_points().await.unwrap() == ["/media/x"]
+    })
+    .await;
+    bench.machine.remove(&cache).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_disk_that_a_program_uses_gets_its_cache_when_it_is_unmounted() {
+    let bench = Bench::simulated().await;
+    let (cache, levers) = left(&bench).await;
+    let disk = &bench.spec.origin;
+    bench.occupy(disk, "/media/x").await;
+    levers.mount(disk, "/media/x").await.unwrap();
+    reason(&cache, "disk-in-use").await;
+    // No program is disturbed while nothing changes.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    reason(&cache, "disk-in-use").await;
+    assert!(!levers.held(disk).await.unwrap());
+    bench.leave(disk, None).await;
+    // That is no event, so a person may ask.
+    cache.start().await.unwrap();
+    until("the start that was asked for", async || {
+        cache.state().await == Ok(CacheState::Active)
+            && cache.mount_points().await.unwrap() == ["/media/x"]
+    })
+    .await;
+    let mapped = cache.mapped().await.unwrap();
+    levers.unmount(&mapped).await.unwrap();
+    reason(&cache, "put-away").await;
+    bench.occupy(disk, "/media/x").await;
+    levers.mount(disk, "/media/x").await.unwrap();
+    reason(&cache, "disk-in-use").await;
+    // The attempt has seen the program.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    bench.leave(disk, None).await;
+    let unmounted = Instant::now();
+    levers.unmount(disk).await.unwrap();
+    until("the start", async || {
+        cache.state().await == Ok(CacheState::Active)
+    })
+    .await;
+    assert!(unmounted.elapsed() < SOON, "not by a timer");
+    // Nobody uses it.
+    reason(&cache, "put-away").await;
 }
 
 // An earlier version offered write-back for such a disk.
