@@ -49,6 +49,7 @@ mod name;
 mod name_change;
 mod object;
 mod other;
+mod other_history;
 mod plan;
 #[cfg(feature = "bus")]
 mod proxy;
@@ -76,6 +77,7 @@ pub use name::{MAX_NAME_CHARS, checked_name};
 pub use name_change::NameChange;
 pub use object::OwnedObjectPath;
 pub use other::{OtherCache, OtherKind, OtherMode, OtherState, TABLES_FOLDER};
+pub use other_history::OtherPeriod;
 pub use plan::{PlanReply, PlanSpec, Step, StepKind, Warning, WarningKind};
 #[cfg(feature = "bus")]
 pub use proxy::*;

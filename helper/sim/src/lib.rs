@@ -10,6 +10,7 @@ mod held;
 mod levers;
 mod mappings;
 mod module;
+mod other_traffic;
 mod others;
 mod partitions;
 mod questions;

@@ -2,6 +2,7 @@
 //! Other systems of the simulated machine: they write a cache back as fast as the disks accept, and can be stopped.
 
 use super::Simulated;
+use super::other_traffic::reading;
 use super::world::{OtherRun, Scene};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::time::Instant;
 use tandem_api::{Failure, Kind, OtherCache, OtherKind, OtherState, StepKind};
 use tandem_helper::host::traits::Others;
 use tandem_helper::model::facts::Facts;
+use tandem_helper::model::other_reading::OtherSeen;
 use tandem_helper::model::removal::{OtherProgress, OtherRemoval, OtherTask};
 
 impl Scene {
@@ -80,8 +82,14 @@ impl Scene {
 
 #[async_trait]
 impl Others for Simulated {
-    async fn other_caches(&self, _facts: Arc<Facts>) -> Vec<OtherCache> {
-        self.world.read(|scene| scene.others.clone())
+    async fn other_caches(&self, _facts: Arc<Facts>) -> Vec<OtherSeen> {
+        let passed = *self.world.passed.borrow();
+        let all = self.world.read(|scene| scene.others.clone());
+        let seen = |cache: OtherCache| OtherSeen {
+            reading: Some(reading(&cache, passed)),
+            cache,
+        };
+        all.into_iter().map(seen).collect()
     }
 
     async fn begin_removal(&self, removal: &OtherRemoval) -> Result<(), Failure> {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The caches that other systems have made on this machine.
 
-use super::system::Find;
-use super::system::{Found, SetUp, Told};
+use super::counters::{self, in_memory};
+use super::system::{Find, Found, SetUp, Told};
 use super::{SYSTEMS, targets};
 use crate::machine::dm::control::{Control, Foreign};
 use crate::machine::volumes::drives_below;
 use crate::model::facts::{Device, Facts};
+use crate::model::other_reading::OtherSeen;
 use std::collections::BTreeSet;
 use std::path::Path;
 use tandem_api::{DeviceText, OtherCache, OtherKind, plain};
 
 /// All of them, by kind and name. This blocks: see [`super::may_hang`].
-pub(super) fn list(facts: &Facts) -> Vec<OtherCache> {
+pub(super) fn list(facts: &Facts) -> Vec<OtherSeen> {
     let names: Vec<_> = targets().map(|target| target.name).collect();
     let mappings = Control::open().map_or_else(|_| Vec::new(), |dm| dm.foreign(&names));
     let found = SYSTEMS.iter().filter_map(|system| match system.find {
@@ -24,7 +25,7 @@ pub(super) fn list(facts: &Facts) -> Vec<OtherCache> {
     let mut all: Vec<_> = mapped
         .chain(found.flatten().map(|found| names.found(found)))
         .collect();
-    all.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+    all.sort_by(|a, b| (a.cache.kind, &a.cache.name).cmp(&(b.cache.kind, &b.cache.name)));
     all
 }
 
@@ -47,47 +48,57 @@ impl Names<'_> {
         drives.iter().filter_map(text).collect()
     }
 
-    fn mapping(&self, mapping: &Foreign) -> Option<OtherCache> {
+    fn mapping(&self, mapping: &Foreign) -> Option<OtherSeen> {
         let target = targets().find(|target| target.name == mapping.target)?;
         let told = (target.told)(&mapping.table, &mapping.status)?;
         let words: Vec<_> = mapping.table.split_ascii_whitespace().collect();
-        let (disk, ssds) = match (target.devices)(&words) {
+        let devices = (target.devices)(&words);
+        let is_prose = devices.is_none();
+        let (disk, ssds) = match devices {
             Some((disk, ssds)) => (named(&disk), ssds.iter().filter_map(|n| named(n)).collect()),
             // The rest of its table is prose. What is below it is the disk, and a device in memory, which is no drive.
             None => (named(&mapping.number), Vec::new()),
         };
+        let disk: Vec<_> = disk.into_iter().collect();
         let lvm = mapping.uuid.starts_with("LVM-");
-        let in_memory = |name: &String| {
-            ["rd", "ram", "zram"]
-                .iter()
-                .any(|kind| name.starts_with(kind))
-        };
         let ssds: Vec<String> = ssds;
         let set_up = match lvm {
             true => SetUp::Lvm,
-            false if ssds.iter().any(in_memory) => SetUp::InMemory,
+            false if ssds.iter().any(|name| in_memory(name)) => SetUp::InMemory,
             false => SetUp::Other,
         };
         let name = match lvm {
             true => volume(&mapping.name),
             false => mapping.name.clone(),
         };
+        let kind = (target.kind)(set_up);
+        let counts = counters::counts(kind, &told);
+        let below = match is_prose {
+            true => counters::below(&disk),
+            false => (disk.clone(), Some(ssds.clone())),
+        };
+        let reading = counters::read(named(&mapping.number), below, counts);
         let ssds: Vec<_> = ssds.into_iter().filter(|name| !in_memory(name)).collect();
         let device = self.by_number(&mapping.number);
-        let kind = (target.kind)(set_up);
-        let shown = self.shown(kind, &name, device, (disk.as_slice(), &ssds), told);
-        match mapping.uuid.is_empty() {
-            true => Some(shown),
-            false => Some(OtherCache {
-                id: plain(&mapping.uuid),
-                ..shown
-            }),
-        }
+        let shown = self.shown(kind, &name, device, (&disk, &ssds), told);
+        let id = match mapping.uuid.is_empty() {
+            true => shown.id.clone(),
+            false => plain(&mapping.uuid),
+        };
+        let cache = OtherCache { id, ..shown };
+        Some(OtherSeen { cache, reading })
     }
 
-    fn found(&self, of: Found) -> OtherCache {
+    fn found(&self, of: Found) -> OtherSeen {
         let device = self.by_name(&of.name);
-        self.shown(of.kind, &of.name, device, (&[of.disk], &of.ssds), of.told)
+        let below = (
+            vec![of.disk.clone()],
+            of.ssds_alone.then(|| of.ssds.clone()),
+        );
+        let counts = counters::counts(of.kind, &of.told);
+        let reading = counters::read(Some(of.name.clone()), below, counts);
+        let cache = self.shown(of.kind, &of.name, device, (&[of.disk], &of.ssds), of.told);
+        OtherSeen { cache, reading }
     }
 
     /// A cache over a disk and on SSDs with these kernel names. `device`: the device that programs use.
@@ -165,7 +176,7 @@ mod tests {
             status: "8 58/8192 128 265/16384 8943 316 8192 0 0 0 5 1 writeback 2 migration_threshold 2048 smq 0 rw -".into(),
             ..Foreign::default()
         };
-        let told = Names(&facts).mapping(&mapping).unwrap();
+        let told = Names(&facts).mapping(&mapping).unwrap().cache;
         assert_eq!(
             (told.kind, told.name.as_str()),
             (OtherKind::LvmCache, "vg/films")
@@ -177,7 +188,7 @@ mod tests {
             ..mapping
         };
         assert_eq!(
-            Names(&facts).mapping(&plain).unwrap().kind,
+            Names(&facts).mapping(&plain).unwrap().cache.kind,
             OtherKind::DmCache
         );
     }

@@ -3,6 +3,7 @@
 //! caches are found, and what removes them.
 
 mod bcache;
+mod counters;
 mod dm_cache;
 mod dm_writeboost;
 mod dm_writecache;
@@ -18,11 +19,12 @@ use self::system::{Find, Remover, System, Target};
 use crate::host::device_mapper::{DeviceMapper, blocking};
 use crate::host::traits::Others;
 use crate::model::facts::Facts;
+use crate::model::other_reading::OtherSeen;
 use crate::model::removal::{OtherProgress, OtherRemoval, OtherTask};
 use async_trait::async_trait;
 use std::path::Path;
 use std::sync::Arc;
-use tandem_api::{Failure, Kind, OtherCache, OtherKind};
+use tandem_api::{Failure, Kind, OtherKind};
 
 /// The systems whose caches are shown.
 const SYSTEMS: [System; 5] = [
@@ -79,7 +81,7 @@ fn noted(removal: &OtherRemoval) -> Result<Note, Failure> {
 
 #[async_trait]
 impl Others for DeviceMapper {
-    async fn other_caches(&self, facts: Arc<Facts>) -> Vec<OtherCache> {
+    async fn other_caches(&self, facts: Arc<Facts>) -> Vec<OtherSeen> {
         let listed = blocking(move || list::list(&facts)).await;
         listed.unwrap_or_else(|e| {
             tracing::error!("cannot look at the caches of other systems: {e}");

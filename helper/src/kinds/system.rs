@@ -93,6 +93,8 @@ pub struct Found {
     pub disk: String,
     /// Kernel names of the SSDs; none if they are missing.
     pub ssds: Vec<String>,
+    /// Whether these SSDs serve this cache alone, and all of them are known.
+    pub ssds_alone: bool,
     /// What the system tells.
     pub told: Told,
 }
@@ -112,6 +114,8 @@ pub struct Told {
     pub unwritten_bytes: Option<u64>,
     /// Reads served by the SSD and by the disk.
     pub reads: (u64, u64),
+    /// Further counters that only grow, and begin anew when those of the reads do.
+    pub beside: Vec<u64>,
 }
 
 impl Told {
@@ -124,6 +128,7 @@ impl Told {
             used_bytes: 0,
             unwritten_bytes: None,
             reads: (0, 0),
+            beside: Vec::new(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! The disks, mappings, mounts and files of the computer, by plain calls of the kernel. This code decides nothing, asks no
 //! other service and waits for nothing beside other work.
 
+pub mod block_traffic;
 pub mod blocks;
 pub mod clock;
 pub mod dm;

@@ -5,6 +5,7 @@ pub mod action;
 pub mod facts;
 pub mod live;
 pub mod other_format;
+pub mod other_reading;
 pub mod record;
 pub mod removal;
 pub mod shift;

@@ -24,6 +24,7 @@ mod kernels;
 mod module;
 mod names;
 mod offers;
+mod other_history;
 mod others;
 mod plans;
 pub(crate) mod queue;
@@ -41,6 +42,7 @@ use self::attempts::Attempts;
 use self::jobs::Jobs;
 use self::module::ModuleView;
 use self::offers::Offers;
+use self::other_history::OtherHistories;
 use self::queue::{Caller, QueueSlot, Queues};
 use self::reading::Reading;
 use self::speed::{RunningTest, Tests};
@@ -103,6 +105,8 @@ struct Inner {
     found: Vec<FoundCache>,
     /// The caches of other systems, as last signalled.
     others: Vec<OtherCache>,
+    /// What they did in the last hour.
+    other_histories: OtherHistories,
     /// The judgement on each device, as last signalled.
     judged: Vec<JudgedDevice>,
     /// The devices, as the last refresh has found them.

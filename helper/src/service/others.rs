@@ -3,14 +3,15 @@
 
 use super::Service;
 use crate::kinds::may_hang;
+use crate::model::other_reading::OtherSeen;
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_api::OtherCache;
+use tandem_api::{Failure, Kind, OtherCache, OtherPeriod};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-/// Time between two looks at their figures. bcache counts anew every 13 s or so.
-const PERIOD: Duration = Duration::from_secs(14);
+/// Time between two looks at their figures, in sample periods of the machine. bcache counts anew every 13 s or so.
+const PERIOD: u32 = 14;
 /// Longest wait for an answer: see [`may_hang`].
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -20,15 +21,24 @@ impl Service {
         self.inner().others.clone()
     }
 
+    /// `Manager.OtherHistory`. A caller causes no work but a copy.
+    pub(crate) fn other_history(&self, id: &str) -> Result<Vec<OtherPeriod>, Failure> {
+        let inner = self.inner();
+        match inner.others.iter().any(|cache| cache.id == id) {
+            true => Ok(inner.other_histories.of(id)),
+            false => Err(Failure::new(Kind::WrongState).name("not-found")),
+        }
+    }
+
     /// Looks at them after each refresh, and at their figures, which change without an event. A look that hangs cannot be
     /// stopped, so no second one is begun beside it, and nothing else waits for it.
     pub(super) async fn follow_others(self: Arc<Self>) {
-        let mut hanging: Option<JoinHandle<Vec<OtherCache>>> = None;
+        let mut hanging: Option<JoinHandle<Vec<OtherSeen>>> = None;
         loop {
             let there = hanging.is_some() || !self.other_caches().is_empty();
             tokio::select! {
                 () = self.others_again.notified() => {}
-                () = sleep(PERIOD), if there => {}
+                () = sleep(self.host.sample_period() * PERIOD), if there => {}
             }
             let begin = || {
                 let (host, facts) = (self.host.clone(), self.inner().devices.clone());
@@ -37,7 +47,10 @@ impl Service {
             let was_hanging = hanging.is_some();
             let mut look = hanging.take().unwrap_or_else(begin);
             match timeout(LIMIT, &mut look).await {
-                Ok(Ok(now)) => {
+                Ok(Ok(seen)) => {
+                    let sample = self.host.sample_period();
+                    self.inner().other_histories.add(&seen, sample);
+                    let now = seen.into_iter().map(|seen| seen.cache).collect();
                     self.show_others(now).await;
                     if was_hanging {
                         // What has happened meanwhile is not in it.

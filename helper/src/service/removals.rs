@@ -102,7 +102,10 @@ impl Service {
         self.note_activity();
         let facts = Arc::new(self.facts_in_time().await?);
         let look = timeout(LIMIT, self.host.other_caches(facts.clone()));
-        let now = look.await.unwrap_or_else(|_| self.other_caches());
+        let now = match look.await {
+            Ok(seen) => seen.into_iter().map(|seen| seen.cache).collect(),
+            Err(_) => self.other_caches(),
+        };
         let cache = find(now, id)?;
         let (now, removal) = plan::end_other(&cache, &facts, task, uid)?;
         if now.reply.origin != *disk || now.reply.ssd != *ssd {

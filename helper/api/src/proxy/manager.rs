@@ -3,7 +3,7 @@
 
 use crate::{
     DiskWatch, FoundCache, JudgedDevice, ModuleProblem, ModuleState, NameChange, OtherCache,
-    PlanReply, PlanSpec, SigningKey, SpeedTest, SsdPart,
+    OtherPeriod, PlanReply, PlanSpec, SigningKey, SpeedTest, SsdPart,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -115,6 +115,14 @@ pub trait Manager {
     /// machine at once, and looks at their figures every 14 s.
     #[zbus(property)]
     fn other_caches(&self) -> zbus::Result<Vec<OtherCache>>;
+
+    /// What a cache of another system did in the last hour, oldest first; nothing before the service has looked at it twice. The
+    /// service keeps this in memory only, and looks every 14 s. `id`: [`OtherCache::id`]. Needs no authorisation and changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// `WrongState` if there is no such cache.
+    fn other_history(&self, id: &str) -> zbus::Result<Vec<OtherPeriod>>;
 
     /// Says what the removal of a cache of another system would do ([`OtherCache::id`]). The amounts are those of
     /// [`Self::other_caches`]. Needs no authorisation and changes nothing. Of a bcache device without a cache

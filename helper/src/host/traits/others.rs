@@ -2,16 +2,17 @@
 //! Caches that other systems have made.
 
 use crate::model::facts::Facts;
+use crate::model::other_reading::OtherSeen;
 use crate::model::removal::{OtherProgress, OtherRemoval};
 use async_trait::async_trait;
 use std::sync::Arc;
-use tandem_api::{Failure, Kind, OtherCache};
+use tandem_api::{Failure, Kind};
 
 /// The caches that the machine has of other systems, and their removals. A removal goes on, or stays as it is, when the service ends.
 #[async_trait]
 pub trait Others: Send + Sync + 'static {
-    /// The caches that other systems have made.
-    async fn other_caches(&self, _facts: Arc<Facts>) -> Vec<OtherCache> {
+    /// The caches that other systems have made, with their counters.
+    async fn other_caches(&self, _facts: Arc<Facts>) -> Vec<OtherSeen> {
         Vec::new()
     }
 

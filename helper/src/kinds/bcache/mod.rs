@@ -71,6 +71,9 @@ fn device(sysfs: &Path, name: String) -> Option<Found> {
     };
     Some(Found {
         kind: OtherKind::Bcache,
+        // A stopped device works on with its SSD, of which nothing is told any more.
+        ssds_alone: state != OtherState::Stopping
+            && set.as_ref().is_none_or(|set| members(set) <= 1),
         disk: disk(sysfs, &block)?,
         ssds: caches
             .iter()
@@ -83,6 +86,7 @@ fn device(sysfs: &Path, name: String) -> Option<Found> {
             used_bytes,
             unwritten_bytes,
             reads: (count("cache_hits"), count("cache_misses")),
+            beside: Vec::new(),
         },
         name,
     })
@@ -259,7 +263,18 @@ mod tests {
             (cache().told.state, cache().told.unwritten_bytes),
             (OtherState::Stopping, None)
         );
-        assert_eq!(cache().disk, "vdc");
+        assert_eq!((cache().disk.as_str(), cache().ssds_alone), ("vdc", false));
+    }
+
+    #[test]
+    fn an_ssd_that_serves_two_disks_is_not_that_of_one_alone() {
+        let root = sysfs();
+        let alone = || list(root.path()).iter().all(|cache| cache.ssds_alone);
+        let set = root.path().join("fs/bcache/0a1b");
+        fs::create_dir_all(set.join("bdev0")).unwrap();
+        assert!(alone());
+        fs::create_dir_all(set.join("volume0")).unwrap();
+        assert!(!alone());
     }
 
     #[test]

@@ -54,8 +54,8 @@ fn told(_table: &str, status: &str) -> Option<Told> {
     let (used, total) = fraction(next()?)?;
     let mut number = || words.next()?.parse::<u64>().ok();
     let (hits, misses) = (number()?, number()?);
-    let _writes = (number()?, number()?);
-    let _moved = (number()?, number()?);
+    // Hits and misses of writes, demotions and promotions. The last two are 0 after each load of a table.
+    let beside = vec![number()?, number()?, number()?, number()?];
     let dirty = number()?;
     let features = counted(&mut words)?;
     let _core = counted(&mut words)?;
@@ -78,6 +78,7 @@ fn told(_table: &str, status: &str) -> Option<Told> {
         used_bytes: bytes(used),
         unwritten_bytes: Some(bytes(dirty)),
         reads: (hits, misses),
+        beside,
         ..Told::of(state, mode.unwrap_or(OtherMode::Unknown))
     })
 }
@@ -101,6 +102,7 @@ mod tests {
             (told.unwritten_bytes, told.reads),
             (Some(5 << 16), (8943, 316))
         );
+        assert_eq!(told.beside, [8192, 0, 0, 0]);
     }
 
     #[test]

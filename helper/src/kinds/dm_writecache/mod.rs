@@ -42,9 +42,9 @@ fn told(table: &str, status: &str) -> Option<Told> {
         0 => OtherState::Working,
         _ => OtherState::Failed,
     };
-    let reads = match rest {
-        [reads, hits, ..] => (*hits, reads.saturating_sub(*hits)),
-        _ => (0, 0),
+    let (reads, beside) = match rest {
+        [reads, hits, beside @ ..] => ((*hits, reads.saturating_sub(*hits)), beside.to_vec()),
+        _ => ((0, 0), Vec::new()),
     };
     let used = total.saturating_sub(*free).saturating_mul(block);
     Some(Told {
@@ -52,6 +52,7 @@ fn told(table: &str, status: &str) -> Option<Told> {
         used_bytes: used,
         unwritten_bytes: Some(used),
         reads,
+        beside,
         ..Told::of(state, OtherMode::Writeback)
     })
 }
@@ -67,6 +68,7 @@ mod tests {
         assert_eq!(told.used_bytes, 170 << 12);
         assert_eq!(told.unwritten_bytes, Some(170 << 12));
         assert_eq!(told.reads, (181, 1023));
+        assert_eq!(told.beside, [170, 0, 0, 0, 170, 0, 0, 0]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::service::Service;
 use std::sync::Arc;
 use tandem_api::{
     DiskWatch, Failure, FoundCache, JobKind, JudgedDevice, ModuleProblem, ModuleState, NameChange,
-    OtherCache, PlanReply, PlanSpec, SigningKey, SpeedTest, SsdPart,
+    OtherCache, OtherPeriod, PlanReply, PlanSpec, SigningKey, SpeedTest, SsdPart,
 };
 use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
@@ -130,6 +130,12 @@ impl ManagerObject {
         // The figures of these caches are followed for as long as somebody asks.
         self.0.note_activity();
         self.0.other_caches()
+    }
+
+    fn other_history(&self, id: &str) -> Result<Vec<OtherPeriod>, Failure> {
+        // As for the property.
+        self.0.note_activity();
+        self.0.other_history(id)
     }
 
     async fn plan_remove_other(

@@ -12,6 +12,7 @@ mod kept;
 mod kernels;
 mod naming;
 mod network;
+mod other_history;
 mod others;
 mod removals;
 mod renamed;
