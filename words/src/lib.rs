@@ -15,6 +15,7 @@ mod mode;
 mod names;
 mod numbers;
 mod other;
+mod other_rate;
 mod plan;
 mod reader;
 mod response;
@@ -45,7 +46,8 @@ pub use names::{
     plan_title, quoted, short_name,
 };
 pub use numbers::{binary_size, bytes, percent, rate, short_time};
-pub use other::{other_words, remove_other_words};
+pub use other::{other_name, other_words, remove_other_words};
+pub use other_rate::{other_rate_words, other_speed_words, other_waiting_words};
 pub use plan::{Erased, step_name, step_words, warning_words};
 pub use reader::Reader;
 pub use response::{ResponseWords, response_words};

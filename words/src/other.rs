@@ -9,7 +9,7 @@ use crate::{Consent, SEPARATOR, bytes, device_facts, fill, mode_name, percent, p
 /// The disk, and what is known of its cache.
 #[must_use]
 pub fn other_words(cache: &OtherCache) -> [String; 2] {
-    let mut first = vec![kind_words(cache), mode_words(cache.mode)];
+    let mut first = vec![other_name(cache), mode_words(cache.mode)];
     if let Some(place) = cache.mount_points.first() {
         first.push(fill(&gettext("mounted at {place}"), &[("place", place)]));
     }
@@ -150,7 +150,9 @@ fn titled(device: &DeviceText) -> String {
     [plain_name(device), device_facts(device)].join(SEPARATOR)
 }
 
-fn kind_words(cache: &OtherCache) -> String {
+/// The system, and the name by which its tools know the cache.
+#[must_use]
+pub fn other_name(cache: &OtherCache) -> String {
     let kind = match cache.kind {
         OtherKind::Bcache => "bcache".to_owned(),
         OtherKind::LvmCache => gettext("LVM cache"),

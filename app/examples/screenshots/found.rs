@@ -10,6 +10,7 @@ use tandem_api::{
     BUS_NAME, CacheProxy, DeviceText, ManagerProxy, Mode, OtherCache, OtherKind, OtherMode,
     OtherState, PlanSpec, ROOT_PATH, SimulationProxy, managed_objects,
 };
+use tandem_app::widgets::other_dialog::OtherDialog;
 use tandem_app::widgets::window::Window;
 use zbus::{Connection, OwnedObjectPath};
 
@@ -48,7 +49,7 @@ pub async fn tour(
     let manager = ManagerProxy::new(bus).await?;
     manager.discard_found(&ssd).await?;
     levers.unplug(&ssd).await?;
-    others(window, camera, levers).await?;
+    others(application, window, camera, levers).await?;
 
     let spec = PlanSpec {
         origin: disk.clone(),
@@ -96,7 +97,12 @@ pub async fn tour(
 }
 
 /// Caches of other systems beside the disks.
-async fn others(window: &Window, camera: &Camera, levers: &SimulationProxy<'_>) -> Result {
+async fn others(
+    application: &adw::Application,
+    window: &Window,
+    camera: &Camera,
+    levers: &SimulationProxy<'_>,
+) -> Result {
     let device = |name: &str, model: &str, size| -> Result<DeviceText> {
         Ok(DeviceText {
             object: block(name)?,
@@ -144,7 +150,8 @@ async fn others(window: &Window, camera: &Camera, levers: &SimulationProxy<'_>) 
         read_misses: 0,
         ..bcache.clone()
     };
-    levers.set_other_caches(&[bcache, lvm, alone]).await?;
+    let all = [bcache, lvm, alone];
+    levers.set_other_caches(&all).await?;
     let words = gettext("Other Caches");
     hand::wait(window, &words, || {
         let is_it = |group: &adw::PreferencesGroup| group.title() == words;
@@ -153,6 +160,58 @@ async fn others(window: &Window, camera: &Camera, levers: &SimulationProxy<'_>) 
     })
     .await;
     camera.take(window, "80-overview-others").await?;
+    last_hour(application, window, camera, levers, all).await?;
     levers.set_other_caches(&[]).await?;
+    Ok(())
+}
+
+/// The chart of the first of these caches, after most of an hour.
+async fn last_hour(
+    application: &adw::Application,
+    window: &Window,
+    camera: &Camera,
+    levers: &SimulationProxy<'_>,
+    mut all: [OtherCache; 3],
+) -> Result {
+    let row = |id: &str| {
+        let rows = hand::shown(window).into_iter();
+        let mut rows = rows.filter_map(|widget| widget.downcast::<adw::ActionRow>().ok());
+        let target = Some(id.to_variant());
+        rows.find(|row| row.action_target_value() == target && row.is_activatable())
+    };
+    let open = async |id: &str| -> OtherDialog {
+        let row = hand::wait(window, "the row", || row(id)).await;
+        let _ = WidgetExt::activate(&row);
+        hand::window(application).await
+    };
+    let dialog = open(&all[0].id).await;
+    let measuring = gettext("Measuring…");
+    hand::wait(&dialog, &measuring, || {
+        hand::words(&dialog).contains(&measuring).then_some(())
+    })
+    .await;
+    camera.take(&dialog, "80-other-measuring").await?;
+    dialog.close();
+    for look in 0..65 {
+        levers.advance(50).await?;
+        all[0].read_hits += 190;
+        all[0].read_misses += 10 + look % 7;
+        all[0].unwritten_bytes = 1_300_000_000 - 17_000_000 * look;
+        levers.set_other_caches(&all).await?;
+        hand::wait(window, "a look", || {
+            let amount = tandem_app::display::bytes(all[0].unwritten_bytes);
+            hand::words(window).contains(&amount).then_some(())
+        })
+        .await;
+    }
+    let dialog = open(&all[0].id).await;
+    let rate = gettext("Hit rate, approximate: {share}");
+    let rate = rate.split('{').next().unwrap_or_default().to_owned();
+    hand::wait(&dialog, &rate, || {
+        hand::words(&dialog).contains(&rate).then_some(())
+    })
+    .await;
+    camera.take(&dialog, "80-other-hour").await?;
+    dialog.close();
     Ok(())
 }

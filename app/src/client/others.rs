@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The calls for caches of other systems.
 
-use tandem_api::{Failure, PlanReply};
+use tandem_api::{Failure, OtherPeriod, PlanReply};
 
 use super::Client;
 
 impl Client {
+    /// Asks what a cache of another system did in the last hour.
+    ///
+    /// # Errors
+    /// There is no such cache, or the service does not answer.
+    pub async fn other_history(&self, id: &str) -> Result<Vec<OtherPeriod>, Failure> {
+        Ok(self.manager().await?.other_history(id).await?)
+    }
+
     /// Asks what the removal of a cache of another system would do. Changes nothing.
     ///
     /// # Errors

@@ -9,6 +9,17 @@ use super::{bytes, fill, percent, rate};
 use crate::model::bars::Bar;
 use crate::model::range::Range;
 
+/// What a chart shows beside its bars.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// How far back it goes.
+    pub range: Range,
+    /// Whether a second plot shows the dirty data.
+    pub dirty: bool,
+    /// Nobody knows what was read from the SSD and what from the disk: the bars show all reads as those of the disk.
+    pub whole: bool,
+}
+
 /// Name of a range.
 #[must_use]
 pub fn range_name(range: Range) -> String {
@@ -70,19 +81,26 @@ fn moment(range: Range, seconds: f64) -> String {
 
 /// The values of a bar.
 #[must_use]
-pub fn bar_words(bar: &Bar, range: Range, dirty: bool) -> String {
-    let words = if dirty {
-        gettext(
+pub fn bar_words(bar: &Bar, shown: Shown) -> String {
+    let words = match (shown.whole, shown.dirty && !bar.dirty_unknown) {
+        (false, true) => gettext(
             "{time}: {ssd} read from the SSD, {disk} from the hard disk, {written} written, {dirty} waiting to be written",
-        )
-    } else {
+        ),
+        (false, false) => {
+            // Translators: {time} is for example "14:05:10"; the others are speeds
+            gettext("{time}: {ssd} read from the SSD, {disk} from the hard disk, {written} written")
+        }
+        (true, true) => {
+            gettext("{time}: {read} read, {written} written, {dirty} waiting to be written")
+        }
         // Translators: {time} is for example "14:05:10"; the others are speeds
-        gettext("{time}: {ssd} read from the SSD, {disk} from the hard disk, {written} written")
+        (true, false) => gettext("{time}: {read} read, {written} written"),
     };
     fill(
         &words,
         &[
-            ("time", &moment(range, bar.end)),
+            ("time", &moment(shown.range, bar.end)),
+            ("read", &rate(bar.read())),
             ("ssd", &rate(bar.ssd)),
             ("disk", &rate(bar.disk)),
             ("written", &rate(bar.written)),
@@ -93,8 +111,8 @@ pub fn bar_words(bar: &Bar, range: Range, dirty: bool) -> String {
 
 /// The chart in words.
 #[must_use]
-pub fn chart_words(bars: &[Bar], range: Range, dirty: bool) -> String {
-    let name = range_name(range);
+pub fn chart_words(bars: &[Bar], shown: Shown) -> String {
+    let name = range_name(shown.range);
     let total = |part: fn(&Bar) -> f64| -> f64 {
         bars.iter()
             .map(|bar| part(bar) * (bar.end - bar.start))
@@ -108,15 +126,18 @@ pub fn chart_words(bars: &[Bar], range: Range, dirty: bool) -> String {
             &[("range", &name)],
         );
     };
-    let mut words = if read > 0.0 {
+    let mut words = match (read > 0.0, shown.whole) {
         // Translators: {range} is for example "Last 24 Hours"; {share} is for example "94%"
-        gettext("Chart, {range}: reading {now}, at most {most}, {share} from the SSD.")
-    } else {
-        gettext("Chart, {range}: nothing was read.")
+        (true, false) => {
+            gettext("Chart, {range}: reading {now}, at most {most}, {share} from the SSD.")
+        }
+        // Translators: {range} is for example "Last 24 Hours"
+        (true, true) => gettext("Chart, {range}: reading {now}, at most {most}."),
+        (false, _) => gettext("Chart, {range}: nothing was read."),
     };
     words.push(' ');
     words.push_str(&gettext("Writing {written}, at most {most_written}."));
-    if dirty {
+    if shown.dirty && !last.dirty_unknown {
         words.push(' ');
         words.push_str(&gettext(
             "Waiting to be written: {dirty}, at most {most_dirty}.",
@@ -148,7 +169,11 @@ mod tests {
 
     #[test]
     fn the_chart_can_be_told_in_words() {
-        assert!(chart_words(&[], Range::Live, false).ends_with("no numbers yet."));
+        let live = Shown {
+            dirty: true,
+            ..Shown::default()
+        };
+        assert!(chart_words(&[], live).ends_with("no numbers yet."));
         let bar = |start: f64, ssd, disk| Bar {
             start,
             end: start + 5.0,
@@ -156,18 +181,23 @@ mod tests {
             disk,
             written: 1_000_000,
             dirty: 3_000_000,
+            dirty_unknown: false,
         };
         let bars = [
             bar(0.0, 9_000_000, 1_000_000),
             bar(5.0, 6_000_000, 4_000_000),
         ];
         assert_eq!(
-            plain(&chart_words(&bars, Range::Live, true)),
+            plain(&chart_words(&bars, live)),
             "Chart, Last 5 Minutes: reading 10.0 MB/s, at most 10.0 MB/s, 75% from the SSD. \
              Writing 1.0 MB/s, at most 1.0 MB/s. Waiting to be written: 3.0 MB, at most 3.0 MB."
         );
         let idle = [Bar::default()];
-        let words = chart_words(&idle, Range::Kept(Span::Day), false);
+        let day = Shown {
+            range: Range::Kept(Span::Day),
+            ..Shown::default()
+        };
+        let words = chart_words(&idle, day);
         assert!(words.contains("nothing was read"), "{words}");
     }
 
@@ -179,13 +209,44 @@ mod tests {
             ..Bar::default()
         };
         for range in Range::ALL {
-            let words = plain(&bar_words(&bar, range, true));
+            let shown = Shown {
+                range,
+                dirty: true,
+                whole: false,
+            };
+            let words = plain(&bar_words(&bar, shown));
             assert!(
                 words.contains(": 24.1 MB/s read from the SSD, 0 bytes/s from"),
                 "{words}"
             );
             assert!(words.ends_with("waiting to be written") && !words.starts_with(':'));
         }
+    }
+
+    #[test]
+    fn what_nobody_knows_is_not_told() {
+        let bar = Bar {
+            end: 1_000_000.0,
+            disk: 24_100_000,
+            dirty_unknown: true,
+            ..Bar::default()
+        };
+        let shown = Shown {
+            range: Range::Kept(Span::Hour),
+            dirty: true,
+            whole: true,
+        };
+        let words = plain(&bar_words(&bar, shown));
+        assert!(
+            words.ends_with(": 24.1 MB/s read, 0 bytes/s written"),
+            "{words}"
+        );
+        let long = Bar { start: 0.0, ..bar };
+        let words = plain(&chart_words(&[long], shown));
+        assert_eq!(
+            words,
+            "Chart, Last Hour: reading 24.1 MB/s, at most 24.1 MB/s. Writing 0 bytes/s, at most 0 bytes/s."
+        );
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub struct Bar {
     pub written: u64,
     /// Bytes that were on the SSD only.
     pub dirty: u64,
+    /// Whether nobody knows how much was on the SSD only.
+    pub dirty_unknown: bool,
 }
 
 impl Bar {
@@ -72,6 +74,7 @@ impl Totals {
             disk: rate(self.disk),
             written: rate(self.written),
             dirty,
+            dirty_unknown: false,
         }
     }
 

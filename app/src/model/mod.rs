@@ -10,6 +10,7 @@ pub mod job_ends;
 pub mod layouts;
 pub mod objects;
 pub mod offer;
+pub mod other_bars;
 pub mod range;
 pub mod series;
 pub mod store;

@@ -15,9 +15,8 @@ use gtk::subclass::prelude::*;
 use gtk::{gdk, pango, prelude::*};
 
 use crate::a11y;
-use crate::display::{bar_words, chart_words};
+use crate::display::{Shown, bar_words, chart_words};
 use crate::model::bars::Bar;
-use crate::model::range::Range;
 use paint::{Contents, Palette, frames, paint};
 use reading::{Readable, prepare};
 
@@ -30,10 +29,9 @@ mod imp {
     #[derive(Default)]
     pub struct Chart {
         pub bars: RefCell<Vec<Bar>>,
-        pub range: Cell<Range>,
+        pub shown: Cell<Shown>,
         /// The time of the right edge, in seconds of Unix time.
         pub now: Cell<f64>,
-        pub dirty: Cell<bool>,
         /// The start of the bar that the person looks at.
         pub selected: Cell<Option<f64>>,
     }
@@ -74,15 +72,14 @@ glib::wrapper! {
 }
 
 impl Chart {
-    /// Shows these bars. `now` is the time of the right edge, in seconds of Unix time; `dirty` shows the dirty data.
-    pub fn show(&self, bars: Vec<Bar>, range: Range, now: f64, dirty: bool) {
+    /// Shows these bars. `now` is the time of the right edge, in seconds of Unix time.
+    pub fn show(&self, bars: Vec<Bar>, shown: Shown, now: f64) {
         let imp = self.imp();
-        a11y::set_label(self, &chart_words(&bars, range, dirty));
-        let range_changed = imp.range.replace(range) != range;
+        a11y::set_label(self, &chart_words(&bars, shown));
+        let range_changed = imp.shown.replace(shown).range != shown.range;
         imp.bars.replace(bars);
         imp.now.set(now);
-        imp.dirty.set(dirty);
-        self.set_content_height(HEIGHT[usize::from(dirty)]);
+        self.set_content_height(HEIGHT[usize::from(shown.dirty)]);
         self.queue_draw();
         if range_changed || imp.selected.get().is_some() && self.selected_index().is_none() {
             self.select(None);
@@ -100,7 +97,7 @@ impl Chart {
     pub fn selected_words(&self) -> Option<String> {
         let imp = self.imp();
         let bar = *imp.bars.borrow().get(self.selected_index()?)?;
-        Some(bar_words(&bar, imp.range.get(), imp.dirty.get()))
+        Some(bar_words(&bar, imp.shown.get()))
     }
 
     /// Calls `then` when another bar is selected, or none.
@@ -123,9 +120,9 @@ impl Chart {
         let bars = imp.bars.borrow();
         use_them(&Contents {
             bars: &bars,
-            range: imp.range.get(),
+            range: imp.shown.get().range,
             now: imp.now.get(),
-            dirty: imp.dirty.get(),
+            dirty: imp.shown.get().dirty,
             selected: self.selected_index(),
         })
     }
@@ -185,7 +182,7 @@ impl Readable for Chart {
         // A screen reader says the name of the focused widget again when the name changes.
         let words = self
             .selected_words()
-            .unwrap_or_else(|| chart_words(&imp.bars.borrow(), imp.range.get(), imp.dirty.get()));
+            .unwrap_or_else(|| chart_words(&imp.bars.borrow(), imp.shown.get()));
         a11y::set_label(self, &words);
         self.emit_by_name::<()>("selected", &[]);
     }

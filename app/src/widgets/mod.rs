@@ -20,6 +20,7 @@ pub mod mode_dialog;
 pub mod mode_list;
 pub mod module_page;
 pub mod other;
+pub mod other_dialog;
 pub mod overview;
 pub mod remove_dialog;
 pub mod rename_dialog;

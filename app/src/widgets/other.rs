@@ -13,6 +13,8 @@ use crate::widgets::found::button;
 
 /// Action: asks whether a cache of another system is to be removed. Its target is the id of the cache.
 pub const REMOVE_OTHER: &str = "win.remove-other";
+/// Action: shows the last hour of such a cache. Its target is the id of the cache.
+pub const SHOW_OTHER: &str = "win.show-other";
 /// Action: has such a cache write everything back. Its target is the id of the cache.
 pub const WRITE_BACK_OTHER: &str = "win.write-back-other";
 /// Action: cancels the job of such a cache. Its target is the object path of the job.
@@ -43,13 +45,17 @@ impl OtherShown {
     }
 }
 
-/// A cache of another system. Those that the service can change have a menu, or a button that cancels their job.
+/// A cache of another system, which shows its last hour when it is activated. Those that the service can change have a menu, or a
+/// button that cancels their job.
 pub fn other_row(shown: &OtherShown) -> adw::ActionRow {
     let row = adw::ActionRow::builder()
         .use_markup(false)
         .title_lines(0)
         .subtitle_lines(0)
+        .activatable(true)
         .build();
+    row.set_action_target_value(Some(&shown.cache.id.to_variant()));
+    row.set_action_name(Some(SHOW_OTHER));
     set_other(&row, shown);
     let name = row.title();
     match &shown.job {
@@ -61,6 +67,11 @@ pub fn other_row(shown: &OtherShown) -> adw::ActionRow {
         None if shown.cache.kind.can_be_removed() => row.add_suffix(&menu(&shown.cache, &name)),
         None => {}
     }
+    let more = gtk::Image::builder()
+        .icon_name("go-next-symbolic")
+        .accessible_role(gtk::AccessibleRole::Presentation)
+        .build();
+    row.add_suffix(&more);
     row
 }
 

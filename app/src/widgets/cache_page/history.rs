@@ -10,7 +10,7 @@ use tandem_api::{Failure, Kind, Mode, Span};
 use super::CachePage;
 use super::numbers::speeds;
 use crate::a11y;
-use crate::display::{bytes, file_name, fill, plain_name, range_name};
+use crate::display::{Shown, bytes, file_name, fill, plain_name, range_name};
 use crate::model::bars::{csv, long_bars};
 use crate::model::range::Range;
 use crate::model::series::Series;
@@ -111,7 +111,12 @@ impl CachePage {
                 ("limit", &bytes(cache.facts().cache_bytes)),
             ],
         ));
-        imp.chart.show(bars, range, now, dirty);
+        let shown = Shown {
+            range,
+            dirty,
+            whole: false,
+        };
+        imp.chart.show(bars, shown, now);
         self.refresh_speeds();
     }
 

@@ -152,13 +152,11 @@ fn draw(
         draw_line(area, &below(&|bar| bar.written), palette.written)?;
         if let Some(frame) = dirty {
             let top = contents.dirty_top();
-            let line = steps(run, frame, times, top, &|bar| bar.dirty);
-            draw_area(
-                area,
-                &line,
-                &steps(run, frame, times, top, &zero),
-                palette.dirty,
-            )?;
+            for known in known_parts(run) {
+                let line = steps(known, frame, times, top, &|bar| bar.dirty);
+                let zero = steps(known, frame, times, top, &zero);
+                draw_area(area, &line, &zero, palette.dirty)?;
+            }
         }
     }
     if let Some(frame) = dirty {
@@ -176,6 +174,12 @@ fn draw(
 fn runs(bars: &[Bar], times: Times) -> impl Iterator<Item = &[Bar]> {
     bars.chunk_by(|one, next| (next.start - one.end).abs() < 0.5)
         .filter(move |run| run.last().is_some_and(|bar| bar.end > times.start))
+}
+
+/// The parts of a run whose dirty data is known.
+fn known_parts(run: &[Bar]) -> impl Iterator<Item = &[Bar]> {
+    run.split(|bar| bar.dirty_unknown)
+        .filter(|part| !part.is_empty())
 }
 
 /// The line over the bars of a run: level over each bar.
@@ -263,6 +267,10 @@ mod tests {
         ];
         let found: Vec<_> = runs(&bars, times).map(<[Bar]>::len).collect();
         assert_eq!(found, [2, 1]);
+        let mut unknown = bars;
+        unknown[1].dirty_unknown = true;
+        let known: Vec<_> = known_parts(&unknown).map(<[Bar]>::len).collect();
+        assert_eq!(known, [1, 2]);
         let frame = Frame {
             left: 0.0,
             top: 0.0,

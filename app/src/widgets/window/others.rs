@@ -13,7 +13,8 @@ use crate::model::facts::JobFacts;
 use crate::model::objects::DeviceObject;
 use crate::model::store::objects;
 use crate::widgets::found::ask;
-use crate::widgets::other::{CANCEL_OTHER, REMOVE_OTHER, WRITE_BACK_OTHER};
+use crate::widgets::other::{CANCEL_OTHER, REMOVE_OTHER, SHOW_OTHER, WRITE_BACK_OTHER};
+use crate::widgets::other_dialog::OtherDialog;
 use crate::widgets::remove_dialog::show_failure;
 
 /// Adds the commands to the window.
@@ -22,6 +23,11 @@ pub(super) fn install(class: &mut <imp::Window as ObjectSubclass>::Class) {
     class.install_action(REMOVE_OTHER, text, |window, _, target| {
         if let Some(id) = target.and_then(glib::Variant::str) {
             window.remove_other(id);
+        }
+    });
+    class.install_action(SHOW_OTHER, text, |window, _, target| {
+        if let Some(id) = target.and_then(glib::Variant::str) {
+            window.show_other(id);
         }
     });
     class.install_action(WRITE_BACK_OTHER, text, |window, _, target| {
@@ -37,6 +43,15 @@ pub(super) fn install(class: &mut <imp::Window as ObjectSubclass>::Class) {
 }
 
 impl Window {
+    /// Shows the last hour of this cache.
+    fn show_other(&self, id: &str) {
+        let imp = self.imp();
+        let cache = imp.store.other_caches().into_iter().find(|c| c.id == id);
+        if let (Some(client), Some(cache)) = (imp.client.get(), cache) {
+            OtherDialog::open(Some(self.upcast_ref()), client, &cache);
+        }
+    }
+
     /// Asks whether this cache is to be written back and removed, and has it done.
     fn remove_other(&self, id: &str) {
         let imp = self.imp();
