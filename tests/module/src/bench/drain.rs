@@ -228,8 +228,9 @@ fn foreground(device: &Device, file: &File, rng: &mut Rng, size: u64) -> Result<
     reader.show("draining")
 }
 
-/// Writes more than may be dirty, and writes it back.
+/// Writes more than may be dirty by a limit of 30 s, and writes it back.
 fn limit(device: &Device, file: &File, rng: &mut Rng, size: u64) -> Result<()> {
+    device.dm()?.message("dirty_limit 30 0")?;
     let start = Instant::now();
     let blocks = random_blocks(rng, 0..size, FLOOD);
     aio::each(file, Verb::Write, blocks, BLOCK, 32)?;
