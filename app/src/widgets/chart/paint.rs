@@ -228,7 +228,7 @@ fn label_times(cairo: &cairo::Context, layout: &pango::Layout, frame: &Frame, ra
         layout.set_text(&axis_time(range, mark * step));
         let label = f64::from(layout.pixel_size().0);
         let x = frame.right - width * mark as f64 / units.max(1) as f64 - label / 2.0;
-        let x = x.min(frame.right - label).max(frame.left);
+        let x = x.min(frame.right - label).max(0.0);
         text(cairo, layout, x, frame.bottom + GAP);
     }
 }
