@@ -9,14 +9,14 @@ use super::{bytes, fill, percent, rate};
 use crate::model::bars::Bar;
 use crate::model::range::Range;
 
-/// What a chart shows beside its bars.
+/// The choices of a chart, beside its bars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// How far back it goes.
     pub range: Range,
     /// Whether a second plot shows the dirty data.
     pub dirty: bool,
-    /// Nobody knows what was read from the SSD and what from the disk: the bars show all reads as those of the disk.
+    /// Whether the bars show all reads as those of the disk, since the SSD's share of them is not known.
     pub whole: bool,
 }
 

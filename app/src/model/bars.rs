@@ -18,7 +18,7 @@ pub struct Bar {
     pub written: u64,
     /// Bytes that were on the SSD only.
     pub dirty: u64,
-    /// Whether nobody knows how much was on the SSD only.
+    /// Whether that amount is not known.
     pub dirty_unknown: bool,
 }
 

@@ -5,12 +5,12 @@ use tandem_api::OtherPeriod;
 
 use super::bars::{Bar, Totals};
 
-/// What the chart of such a cache shows.
+/// The chart of such a cache.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OtherBars {
     /// The bars, oldest first.
     pub bars: Vec<Bar>,
-    /// Whether the bars show all reads as those of the disk, since nobody knows those of the SSD.
+    /// Whether the bars show all reads as those of the disk, since those of the SSD are not known.
     pub whole: bool,
     /// Whether data waits on the SSD, or has waited.
     pub dirty: bool,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a cache of another system did in the last hour.
+//! The history of a cache of another system.
 
 use serde::{Deserialize, Serialize};
 
-/// What a cache of another system did between two looks at it. Amounts are bytes, as the kernel counts them at the block devices:
+/// The work of a cache of another system between two looks at it. Amounts are bytes, as the kernel counts them at the block devices:
 /// what the cache itself moves between SSD and disk is in them. A time in which the counters cannot be compared, because they
 /// began anew or because a device was exchanged, has no period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct OtherPeriod {
     /// Requests or blocks that the SSD has served, in units of the system. The numbers are approximate. Both this and
     /// [`Self::misses`] are 0 if nothing was counted, and if what was counted cannot be believed.
     pub hits: u64,
-    /// Those that the disk has served.
+    /// Requests or blocks that the disk has served.
     pub misses: u64,
     /// Bytes at the end of the period that the disk did not have, if [`Self::unwritten_known`].
     pub unwritten_bytes: u64,

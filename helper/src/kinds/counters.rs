@@ -26,13 +26,13 @@ fn is_counted(name: &str) -> bool {
     !drives_below(name).iter().any(is_memory)
 }
 
-/// What is below a mapping whose table does not tell: a disk, and memory.
+/// The devices below a mapping whose table does not name them: a disk, and memory.
 pub(super) fn below(mapping: &[String]) -> Below {
     let all = mapping.iter().flat_map(|name| slaves(name));
     (all.filter(|name| is_counted(name)).collect(), None)
 }
 
-/// What the system has counted.
+/// The system's own counters.
 pub(super) fn counts(kind: OtherKind, told: &Told) -> Counts {
     Counts {
         counting: Counting::of(kind),

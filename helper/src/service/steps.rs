@@ -166,7 +166,8 @@ impl Service {
     }
 
     /// Assembles a cache whose devices are both there, or puts an SSD that is back into its mapping. Each time that
-    /// both devices are there again, or the disk is used otherwise, there is one attempt. Or stops the cache of a disk that can be unplugged.
+    /// both devices are there again, or the disk is used otherwise, there is one attempt. Or stops the cache of a disk that
+    /// can be unplugged.
     fn assemble(self: &Arc<Self>, step: Step, pair: &Pair, disk: Option<&Device>) {
         {
             let mut inner = self.inner();

@@ -116,7 +116,7 @@ pub trait Manager {
     #[zbus(property)]
     fn other_caches(&self) -> zbus::Result<Vec<OtherCache>>;
 
-    /// What a cache of another system did in the last hour, oldest first; nothing before the service has looked at it twice. The
+    /// The periods of the last hour of a cache of another system, oldest first; none before the service has looked at it twice. The
     /// service keeps this in memory only, and looks every 14 s. `id`: [`OtherCache::id`]. Needs no authorisation and changes
     /// nothing.
     ///

@@ -12,6 +12,16 @@ use tandem_api::*;
 /// Time limit from the end of the last use until the cache starts: an event says so, and no timer.
 const SOON: Duration = Duration::from_secs(10);
 
+/// A cache over a mounted disk on the network, and the levers.
+async fn mounted(bench: &Bench) -> (CacheProxy<'static>, SimulationProxy<'static>) {
+    let levers = bench.machine.simulation().await;
+    let disk = &bench.spec.origin;
+    levers.set_network(disk, true).await.unwrap();
+    levers.mount(disk, "/media/x").await.unwrap();
+    bench.machine.create(&bench.spec).await.unwrap();
+    (bench.the_cache().await, levers)
+}
+
 /// Starts the cache, unless it works, and mounts it before it is put away.
 async fn mount(cache: &CacheProxy<'_>, levers: &SimulationProxy<'_>) {
     until("the mount", async || {
@@ -28,12 +38,8 @@ async fn mount(cache: &CacheProxy<'_>, levers: &SimulationProxy<'_>) {
 #[tokio::test]
 async fn each_start_is_cold_and_the_disk_is_left_when_nobody_uses_it() {
     let bench = Bench::simulated().await;
-    let levers = bench.machine.simulation().await;
+    let (cache, levers) = mounted(&bench).await;
     let disk = &bench.spec.origin;
-    levers.set_network(disk, true).await.unwrap();
-    levers.mount(disk, "/media/x").await.unwrap();
-    bench.machine.create(&bench.spec).await.unwrap();
-    let cache = bench.the_cache().await;
     assert_eq!(cache.sharing().await, Ok(Sharing::Network));
     let before = fill(&cache, &levers).await;
     assert!(before > 0);
@@ -73,14 +79,9 @@ async fn each_start_is_cold_and_the_disk_is_left_when_nobody_uses_it() {
     bench.machine.remove(&cache).await.unwrap();
 }
 
-/// A cache over a disk on the network that nobody uses, and the levers.
+/// A cache over a disk on the network that no program uses, and the levers.
 async fn left(bench: &Bench) -> (CacheProxy<'static>, SimulationProxy<'static>) {
-    let levers = bench.machine.simulation().await;
-    let disk = &bench.spec.origin;
-    levers.set_network(disk, true).await.unwrap();
-    levers.mount(disk, "/media/x").await.unwrap();
-    bench.machine.create(&bench.spec).await.unwrap();
-    let cache = bench.the_cache().await;
+    let (cache, levers) = mounted(bench).await;
     let mapped = cache.mapped().await.unwrap();
     levers.unmount(&mapped).await.unwrap();
     reason(&cache, "put-away").await;
@@ -120,7 +121,7 @@ async fn a_disk_that_a_program_uses_gets_its_cache_when_it_is_unmounted() {
     reason(&cache, "disk-in-use").await;
     assert!(!levers.held(disk).await.unwrap());
     bench.leave(disk, None).await;
-    // That is no event, so a person may ask.
+    // The end of a program is no event, so a person may ask.
     cache.start().await.unwrap();
     until("the start that was asked for", async || {
         cache.state().await == Ok(CacheState::Active)
@@ -143,7 +144,7 @@ async fn a_disk_that_a_program_uses_gets_its_cache_when_it_is_unmounted() {
     })
     .await;
     assert!(unmounted.elapsed() < SOON, "not by a timer");
-    // Nobody uses it.
+    // No program uses the cache.
     reason(&cache, "put-away").await;
 }
 

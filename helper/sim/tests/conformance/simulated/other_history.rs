@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a cache of another system did in the last hour.
+//! The history of a cache of another system.
 
 use crate::Bench;
 use crate::common::until;
@@ -128,7 +128,7 @@ async fn another_disk_has_no_past_and_an_unknown_cache_no_answer() {
     bcache.disks = vec![device("D2")];
     looks.look(std::slice::from_ref(&bcache)).await;
     assert_eq!(looks.history("bcache0").await, []);
-    // What was read from the new SSD is not known of the first period.
+    // The reads of the new SSD are not known in the first period.
     bcache.used_bytes += 1;
     looks.look(std::slice::from_ref(&bcache)).await;
     bcache.ssds = vec![device("S2")];
