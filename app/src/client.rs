@@ -478,6 +478,7 @@ pub fn whole_spec(origin: &str, ssd: &str) -> Option<PlanSpec> {
         erase_ssd: false,
         at_next_start: false,
         partition_bytes: 0,
+        target: tandem_api::Target::Tandem,
     })
 }
 

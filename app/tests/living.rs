@@ -46,6 +46,7 @@ async fn set_up(opened: &Opened) {
         erase_ssd: false,
         at_next_start: false,
         partition_bytes: 0,
+        target: tandem_api::Target::Tandem,
     };
     let manager = ManagerProxy::new(&opened.bus).await.unwrap();
     let plan = manager.plan(&spec).await.unwrap();

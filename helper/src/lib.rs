@@ -74,6 +74,13 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+/// The bytes of hex digits; what is no pair of digits is left out.
+pub fn unhex(text: &str) -> Vec<u8> {
+    let pairs = text.as_bytes().chunks_exact(2);
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    pairs.filter_map(byte).collect()
+}
+
 /// A text of the kernel or of an administrator: names in it may have any encoding, and a name that is not UTF-8 must
 /// not hide the rest.
 ///

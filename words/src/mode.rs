@@ -79,6 +79,9 @@ pub fn mode_refusal(reason: &str) -> String {
         "shared" => gettext(
             "Not available while something else changes this disk: what is not yet on the hard disk would be missing there.",
         ),
+        "target" => gettext(
+            "Not available with the kernel's own cache: it could not tell that the hard disk was changed without it.",
+        ),
         "block-size" => {
             gettext("Not available for this SSD: it writes larger blocks than the hard disk.")
         }

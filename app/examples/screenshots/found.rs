@@ -58,6 +58,7 @@ pub async fn tour(
         erase_ssd: false,
         at_next_start: false,
         partition_bytes: 0,
+        target: tandem_api::Target::Tandem,
     };
     let plan = manager.plan(&spec).await?;
     manager.create(&plan.plan_id, &plan.digest).await?;

@@ -86,6 +86,7 @@ pub use size::{SizeText, parse_size};
 pub use speed::{SpeedTest, TimedReads, Trust};
 pub use state::{
     CacheState, JobKind, Mode, ModeRefusal, ModuleProblem, ModuleState, RefusedMode, SigningKey,
+    Target,
 };
 pub use text::plain;
 pub use words::UnknownWord;

@@ -2,7 +2,7 @@
 //! A plan: the steps that the service would do, before any of them is done.
 
 use crate::words::words;
-use crate::{DeviceText, FileUser, Mode, OwnedObjectPath, RefusedMode};
+use crate::{DeviceText, FileUser, Mode, OwnedObjectPath, RefusedMode, Target};
 use serde::{Deserialize, Serialize};
 
 /// The choices of a person: the argument of `Manager.Plan`.
@@ -27,6 +27,8 @@ pub struct PlanSpec {
     /// touched and may be in use. An SSD without a partition table gets a table; the old content of such an SSD is
     /// erased first, which needs [`Self::erase_ssd`]. The removal of the cache deletes the partition.
     pub partition_bytes: u64,
+    /// What serves the cache. [`Target::DmCache`] takes [`Mode::Writethrough`] only, and not [`Self::at_next_start`].
+    pub target: Target,
 }
 
 words! {

@@ -18,6 +18,24 @@ words! {
 }
 
 words! {
+    /// The target of the device mapper that serves a cache.
+    Target {
+        /// `dm-tandem`, Tandem's own module.
+        Tandem = "tandem",
+        /// `dm-cache`, which comes with the kernel. The service runs it in write-through only, and it begins empty at each
+        /// start. It cannot be paused, and it knows no other setting.
+        DmCache = "cache",
+    }
+}
+
+/// What earlier versions know.
+impl Default for Target {
+    fn default() -> Self {
+        Self::Tandem
+    }
+}
+
+words! {
     /// Why the service refuses a mode for a disk and an SSD.
     ModeRefusal {
         /// The disk or the SSD can be unplugged while data is on the SSD only.
@@ -40,6 +58,8 @@ words! {
         Shared = "shared",
         /// The SSD takes larger blocks than the disk, so that not every write can be on it alone.
         BlockSize = "block-size",
+        /// The target of the cache is run without this mode: see [`Target::DmCache`].
+        Target = "target",
     }
 }
 

@@ -93,6 +93,7 @@ fn enums_travel_as_their_words() {
     check(WatchState::ALL);
     check(Verdict::ALL);
     check(ModeRefusal::ALL);
+    check(Target::ALL);
     assert!("write-back".parse::<Mode>().is_err());
 }
 

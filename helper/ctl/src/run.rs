@@ -219,6 +219,7 @@ async fn spec(connection: &Connection, choice: &Choice) -> Result<PlanSpec, Endi
         erase_ssd: choice.erase_ssd,
         at_next_start: choice.at_next_start,
         partition_bytes: choice.partition.unwrap_or(0),
+        target: tandem_api::Target::Tandem,
     })
 }
 

@@ -122,6 +122,7 @@ impl Scene {
             uuid: block.uuid.clone(),
             disk_id: block.disk_id.clone(),
             may_be_dirty: dirty > 0,
+            target: block.target,
         })
     }
 

@@ -9,8 +9,9 @@ use super::world::{Block, Map, Scene, number};
 use super::{Simulated, failed};
 use async_trait::async_trait;
 use std::time::Duration;
-use tandem_api::{CacheState, Failure, Kind, Mode, ModuleState, SECTOR_BYTES, SigningKey};
+use tandem_api::{CacheState, Failure, Kind, Mode, ModuleState, SECTOR_BYTES, SigningKey, Target};
 use tandem_helper::host::traits::Mappings;
+use tandem_helper::machine::dm::dm_cache::takes;
 use tandem_helper::machine::dm::message::{Flush, Message};
 use tandem_helper::model::action::{Action, MountDevice, Pair};
 use tandem_helper::model::facts::Mounter;
@@ -65,11 +66,17 @@ impl Mappings for Simulated {
                 .maps
                 .get_mut(uuid)
                 .ok_or_else(|| Failure::new(Kind::WrongState))?;
+            let mut sample = map.load.sample();
+            if map.pair.target == Target::DmCache {
+                // dm-cache cannot be paused, and says nothing of latencies.
+                sample.events.retain(|event| event.name != "promotion");
+                (sample.ssd_latency, sample.disk_latency) = Default::default();
+            }
             Ok(Status {
                 state: map.state.as_str().to_owned(),
                 reason: map.reason.clone(),
                 mode: map.load.dirt.mode,
-                sample: map.load.sample(),
+                sample,
             })
         })
     }
@@ -185,11 +192,11 @@ impl Scene {
     pub fn map(&mut self, pair: &Pair, new: bool) -> Result<(), Failure> {
         match self.maps.get(&pair.uuid) {
             Some(map) if map.attached => return self.rejoin(pair),
-            Some(_) if new => return self.attach(pair),
+            Some(_) if new || pair.target == Target::DmCache => return self.attach(pair),
             Some(_) => return Err(failed("the mapping passes through")),
             None => {}
         }
-        if self.module != ModuleState::Loaded {
+        if pair.target == Target::Tandem && self.module != ModuleState::Loaded {
             return Err(failed("no such target"));
         }
         let (origin, ssd) = (self.locate(&pair.origin)?, self.locate(&pair.ssd)?);
@@ -234,6 +241,7 @@ impl Scene {
             block.kind = "tandem".into();
             block.uuid = pair.uuid.clone();
             block.disk_id = pair.origin_id.clone();
+            block.target = pair.target;
         }
         let kept = self.blocks.get_mut(&ssd);
         let (dirty, warm) = kept.map_or((0, 0), |block| {
@@ -267,7 +275,7 @@ impl Scene {
 
     /// Writes the format of a cache to its SSD. The disk stays in use.
     pub fn prepare(&mut self, pair: &Pair) -> Result<(), Failure> {
-        if self.module != ModuleState::Loaded {
+        if pair.target == Target::Tandem && self.module != ModuleState::Loaded {
             return Err(failed("no such target"));
         }
         let ssd = self.locate(&pair.ssd)?;
@@ -279,6 +287,7 @@ impl Scene {
         block.kind = "tandem".into();
         block.uuid = pair.uuid.clone();
         block.disk_id = pair.origin_id.clone();
+        block.target = pair.target;
         Ok(())
     }
 
@@ -378,6 +387,9 @@ impl Scene {
     pub fn send_message(&mut self, uuid: &str, message: Message) -> Result<(), Failure> {
         let map = self.maps.get_mut(uuid).filter(|map| map.attached);
         let map = map.ok_or_else(|| Failure::new(Kind::StepFailed).detail("no such mapping"))?;
+        if map.pair.target == Target::DmCache {
+            return takes(message).map_err(failed);
+        }
         map.load.catch_up();
         map.load.dirt.send_message(message);
         Ok(())

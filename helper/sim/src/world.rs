@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tandem_api::{
-    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, OtherCache, SigningKey,
+    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, OtherCache, SigningKey, Target,
     SsdHealth, StepKind,
 };
 use tandem_helper::host::reads::Work;
@@ -69,6 +69,8 @@ pub struct Block {
     pub network: bool,
     /// Identity of the disk that the format on this SSD names.
     pub disk_id: String,
+    /// What serves the cache of the format on this SSD.
+    pub target: Target,
     /// Dirty sectors on this SSD while its cache is not assembled.
     pub dirty: u64,
     /// Frames on this SSD with a copy while its cache is not assembled.

@@ -65,12 +65,17 @@ pub enum Link {
     /// As `SsdBackClean`, but dirty data went away with the SSD, and no file system is mounted that could go on as if
     /// nothing had happened.
     SsdBackDirty,
+    /// The mapping uses its SSD, which is gone or has failed, and the target does not go on without it: programs get errors.
+    SsdLost,
     /// The mapping leads to a device that is gone, and no program uses the mapping.
     LeadsNowhere,
     /// The mapping leads to a device that is gone, and a program uses the mapping.
     LeadsNowhereInUse,
     /// The mapping passes everything to the disk.
     PassesThrough,
+    /// As `PassesThrough`, since the SSD was lost. The SSD is there, and the cache can use it again under the mounted file
+    /// system.
+    PassesThroughBeside,
 }
 
 /// A job that concerns the cache.
@@ -232,6 +237,8 @@ pub enum Step {
     Assemble,
     /// Put the SSD that is back into the mapping.
     Rejoin,
+    /// Have the mapping pass everything to the disk, which lacks nothing.
+    LetGo,
     /// Remove the mapping, and hold the disk if it lacks data.
     UnmapAndHold,
     /// Stop the cache in order, so that the disk can be unplugged.
@@ -270,7 +277,8 @@ pub fn next(record: &CacheRecord, now: &Situation) -> Step {
     if is_used_alone(record, now) {
         return Step::LeavePlain;
     }
-    if now.link == Link::PassesThrough && !record.pair.copies_stale {
+    let passes = [Link::PassesThrough, Link::PassesThroughBeside].contains(&now.link);
+    if passes && !record.pair.copies_stale {
         // Without a request: its SSD came back and could not be used. The disk lacked nothing then.
         return Step::RecordCold;
     }
@@ -283,11 +291,15 @@ pub fn next(record: &CacheRecord, now: &Situation) -> Step {
         // No program may use the disk while the programs above the mapping still have it open.
         Link::LeadsNowhereInUse if lacks_data(record) && is_free(now) => Step::Hold,
         Link::LeadsNowhere | Link::LeadsNowhereInUse => Step::Wait(Reason::DiskMissing),
+        Link::SsdLost => Step::LetGo,
         Link::PassesThrough => Step::Wait(Reason::PassesThrough),
+        Link::PassesThroughBeside if now.attempt != Attempt::None => {
+            Step::Wait(Reason::PassesThrough)
+        }
         _ if record.origin_diverged || now.job == Job::Creates => Step::Wait(Reason::Works),
         Link::Works if now.left && !record.may_be_dirty => Step::PutAway,
         _ if now.attempt != Attempt::None => Step::Wait(Reason::Works),
-        Link::SsdBackClean => Step::Rejoin,
+        Link::SsdBackClean | Link::PassesThroughBeside => Step::Rejoin,
         Link::SsdBackDirty => Step::UnmapAndHold,
         Link::Works => Step::Wait(Reason::Works),
     }

@@ -14,15 +14,17 @@ use crate::host::systemd;
 use crate::host::traits::{Computer, Disks};
 use crate::host::watch::{self, TRACEFS};
 use crate::machine::dm::control::{Control, DmFailure};
+use crate::machine::dm::dm_cache::Traffic;
 use crate::machine::hibernation;
 use crate::machine::wipe;
 use crate::model::action::{MountDevice, Pair};
 use crate::model::facts::{Device, Ident};
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tandem_api::udisks::UDISKS;
@@ -46,6 +48,8 @@ pub struct DeviceMapper {
     listening: Arc<AtomicBool>,
     /// Searches for the users of a file system at a time: each keeps a thread as long as it takes.
     searches: Arc<Semaphore>,
+    /// What went through the mappings of dm-cache, by the UUIDs of the caches. Taken after no other lock.
+    traffic: Mutex<BTreeMap<String, Traffic>>,
 }
 
 impl DeviceMapper {
@@ -59,6 +63,7 @@ impl DeviceMapper {
             events: Arc::default(),
             listening: Arc::default(),
             searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
+            traffic: Mutex::default(),
         };
         // The rule names the path too: inside this process, a rule with a well-known sender matches the signals of
         // every sender.

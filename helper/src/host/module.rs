@@ -60,6 +60,10 @@ impl Module for DeviceMapper {
         state()
     }
 
+    fn has_dm_cache(&self) -> bool {
+        crate::waiting(|| kernels::has_dm_cache(Path::new("/"), &release()))
+    }
+
     async fn module_problem(&self) -> (ModuleProblem, String) {
         let look = || problem::of(Path::new("/"), &release(), state());
         let none = (ModuleProblem::None, String::new());

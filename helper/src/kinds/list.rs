@@ -6,6 +6,7 @@ use super::system::{Find, Found, SetUp, Told};
 use super::{SYSTEMS, targets};
 use crate::machine::dm::control::{Control, Foreign};
 use crate::machine::volumes::drives_below;
+use crate::model::action::DM_UUID_PREFIX;
 use crate::model::facts::{Device, Facts};
 use crate::model::other_reading::OtherSeen;
 use std::collections::BTreeSet;
@@ -16,12 +17,15 @@ use tandem_api::{DeviceText, OtherCache, OtherKind, plain};
 pub(super) fn list(facts: &Facts) -> Vec<OtherSeen> {
     let names: Vec<_> = targets().map(|target| target.name).collect();
     let mappings = Control::open().map_or_else(|_| Vec::new(), |dm| dm.foreign(&names));
+    // The mappings of our own caches that dm-cache serves.
+    let foreign = |mapping: &&Foreign| !mapping.uuid.starts_with(DM_UUID_PREFIX);
     let found = SYSTEMS.iter().filter_map(|system| match system.find {
         Find::Files(list) => Some(list(Path::new("/sys"))),
         Find::Mappings(_) => None,
     });
     let names = Names(facts);
-    let mapped = mappings.iter().filter_map(|mapping| names.mapping(mapping));
+    let mapped = mappings.iter().filter(foreign);
+    let mapped = mapped.filter_map(|mapping| names.mapping(mapping));
     let mut all: Vec<_> = mapped
         .chain(found.flatten().map(|found| names.found(found)))
         .collect();

@@ -184,6 +184,7 @@ impl BlockDevice {
             uuid: uuid.to_owned(),
             disk_id: properties.get("TANDEM_DISK").to_owned(),
             may_be_dirty: properties.get("TANDEM_CLEAN") != "1",
+            target: properties.get("TANDEM_TARGET").parse().unwrap_or_default(),
         });
         Self {
             ident,

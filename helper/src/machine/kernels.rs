@@ -32,6 +32,25 @@ pub fn without_module(root: &Path, running: &str, signed: bool) -> Vec<String> {
     lacking
 }
 
+/// Whether a kernel below `root` has dm-cache and its policy, as modules or built in.
+pub fn has_dm_cache(root: &Path, release: &str) -> bool {
+    let folder = root.join(MODULES).join(release);
+    let indexes = ["modules.dep", "modules.builtin"];
+    let text: String = indexes
+        .iter()
+        .filter_map(|index| crate::read_lossy(folder.join(index)).ok())
+        .collect();
+    let has = |name: &str| {
+        let file = format!("/{name}.ko");
+        let mut paths = text.lines().filter_map(|line| line.split(':').next());
+        paths.any(|path| {
+            let end = path.find(&file).and_then(|at| path.get(at + file.len()..));
+            matches!(end, Some("" | ".xz" | ".zst" | ".gz"))
+        })
+    };
+    ["dm-cache", "dm-cache-smq"].into_iter().all(has)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +115,21 @@ mod tests {
         let machine = Machine::new();
         machine.kernel("6.1", 1, None);
         assert_eq!(machine.lacking("built-by-hand", false), ["6.1"]);
+    }
+
+    #[test]
+    fn dm_cache_needs_its_policy() {
+        let machine = Machine::new();
+        machine.kernel("6.1.0", 1, None);
+        let root = machine.0.path();
+        let folder = root.join("lib/modules/6.1.0");
+        assert!(!has_dm_cache(root, "6.1.0"));
+        let cache = "kernel/drivers/md/dm-cache.ko.xz: kernel/drivers/md/dm-bufio.ko.xz\n";
+        fs::write(folder.join("modules.dep"), cache).unwrap();
+        assert!(!has_dm_cache(root, "6.1.0"));
+        let policy = "kernel/drivers/md/dm-cache-smq.ko\n";
+        fs::write(folder.join("modules.builtin"), policy).unwrap();
+        assert!(has_dm_cache(root, "6.1.0"));
+        assert!(!has_dm_cache(root, "6.2.0"));
     }
 }

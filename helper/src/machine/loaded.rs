@@ -2,6 +2,7 @@
 //! Checks which devices a table names that is loaded and not yet in force.
 
 use crate::machine::blocks::check_place;
+use crate::machine::dm::control::is_part_of;
 use crate::machine::dm::table::Tandem;
 use crate::model::facts::Ident;
 use std::path::Path;
@@ -65,7 +66,7 @@ fn ensure_alone(name: &str, ours: &str) -> Result<(), String> {
         return Ok(());
     };
     for holder in holders.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
-        if holder != ours {
+        if holder != ours && !is_part_of(&holder, ours) {
             return Err(format!("{name} is in use by {holder}"));
         }
     }

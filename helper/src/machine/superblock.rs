@@ -7,6 +7,7 @@
 
 use std::io;
 use std::os::unix::fs::FileExt;
+use tandem_api::Target;
 
 /// Bytes of one copy.
 pub const BYTES: usize = 4096;
@@ -21,13 +22,18 @@ const SAMPLES_MAGICS: [&[u8; 8]; 2] = [b"TDSMPL01", b"TDSMPL02"];
 /// State of samples that were taken when the cache was stopped.
 const STOPPED: u32 = 2;
 const CRC: std::ops::Range<usize> = 8..12;
+const VERSION: std::ops::Range<usize> = 12..16;
 const COPY: std::ops::Range<usize> = 24..28;
+const FRAME_SHIFT: std::ops::Range<usize> = 28..32;
 const UUID: std::ops::Range<usize> = 32..48;
 const SEQUENCE: std::ops::Range<usize> = 48..56;
 const ORIGIN_SECTORS: std::ops::Range<usize> = 56..64;
+const SSD_SECTORS: std::ops::Range<usize> = 64..72;
 const INCOMPAT: std::ops::Range<usize> = 20..24;
 /// Flag of `INCOMPAT`: nothing is dirty.
 const CLEAN: u32 = 1;
+/// Flag of `INCOMPAT`: dm-cache has the rest of the SSD.
+const DM_CACHE: u32 = 8;
 const DISK_ID_BYTES: std::ops::Range<usize> = 84..88;
 /// Where the identity of the disk begins.
 const DISK_ID: usize = 88;
@@ -44,6 +50,8 @@ pub struct Carried {
     pub disk_id: String,
     /// No data is on the SSD only.
     pub clean: bool,
+    /// What serves the cache.
+    pub target: Target,
     sequence: u64,
 }
 
@@ -71,6 +79,10 @@ fn parse(bytes: &[u8; BYTES], copy: usize) -> Option<Carried> {
     Some(Carried {
         disk_id: crate::hex(disk_id),
         clean: word(INCOMPAT)? & CLEAN != 0,
+        target: match word(INCOMPAT)? & DM_CACHE {
+            0 => Target::Tandem,
+            _ => Target::DmCache,
+        },
         uuid: crate::hex(bytes.get(UUID)?),
         origin_sectors: long(ORIGIN_SECTORS)?,
         sequence: long(SEQUENCE)?,
@@ -96,6 +108,40 @@ pub fn read(device: &impl FileExt) -> io::Result<Option<Carried>> {
     Ok(choose(&copies))
 }
 
+/// Copy number `copy` of the superblock of a cache that dm-cache serves. `disk_id`: identity of the disk
+/// ([`crate::model::facts::Ident::origin_id`]), hex. `sectors`: lengths of the disk and of the SSD.
+///
+/// dm-tandem refuses the flag. Nothing that this superblock says of a region is used: dm-cache begins empty at each start,
+/// so the regions follow from the present length of the SSD.
+pub fn of_dm_cache(uuid: &str, disk_id: &str, sectors: [u64; 2], copy: usize) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    let mut put = |at: usize, value: &[u8]| {
+        if let Some(place) = bytes.get_mut(at..at + value.len()) {
+            place.copy_from_slice(value);
+        }
+    };
+    let [disk, ssd] = sectors;
+    let mut identity = crate::unhex(disk_id);
+    identity.truncate(DISK_ID_ROOM);
+    put(0, MAGIC);
+    put(VERSION.start, &1_u32.to_le_bytes());
+    put(INCOMPAT.start, &(CLEAN | DM_CACHE).to_le_bytes());
+    put(COPY.start, &u32::try_from(copy).unwrap_or(0).to_le_bytes());
+    put(FRAME_SHIFT.start, &5_u32.to_le_bytes());
+    put(UUID.start, &crate::unhex(uuid));
+    put(SEQUENCE.start, &1_u64.to_le_bytes());
+    put(ORIGIN_SECTORS.start, &disk.to_le_bytes());
+    put(SSD_SECTORS.start, &ssd.to_le_bytes());
+    let length = u32::try_from(identity.len()).unwrap_or(0);
+    put(DISK_ID_BYTES.start, &length.to_le_bytes());
+    put(DISK_ID, &identity);
+    let crc = crc32c::crc32c(&bytes);
+    if let Some(place) = bytes.get_mut(CRC) {
+        place.copy_from_slice(&crc.to_le_bytes());
+    }
+    bytes
+}
+
 /// Whether the cache `uuid` on this device was stopped in order, so that the device knew of all writes to the disk.
 ///
 /// # Errors
@@ -116,9 +162,7 @@ fn samples(bytes: &[u8; BYTES], copy: usize, uuid: &str) -> Option<(u64, u32)> {
         let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
         Some(u32::from_le_bytes(bytes))
     };
-    let digits = |at: usize| u8::from_str_radix(uuid.get(at..at + 2)?, 16).ok();
-    let uuid: Option<Vec<u8>> = (0..uuid.len()).step_by(2).map(digits).collect();
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&uuid?), bytes.get(12..)?);
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&crate::unhex(uuid)), bytes.get(12..)?);
     let sound = SAMPLES_MAGICS.iter().any(|magic| bytes.starts_with(*magic))
         && word(8)? == crc
         && usize::try_from(word(24)?).ok()? == copy;

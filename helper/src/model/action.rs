@@ -4,7 +4,7 @@
 
 use crate::model::facts::{Ident, Mount};
 use serde::{Deserialize, Serialize};
-use tandem_api::{DeviceText, DirtyLimit, Mode, Step, StepKind};
+use tandem_api::{DeviceText, DirtyLimit, Mode, Step, StepKind, Target};
 
 /// A cache: which devices, and how they are joined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +33,17 @@ pub struct Pair {
     /// The service made the SSD's partition for this cache, and deletes it with the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<Box<Partition>>,
+    /// What serves the cache. Records of earlier versions know dm-tandem only.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub target: Target,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_default(target: &Target) -> bool {
+    *target == Target::default()
 }
 
 /// The limit of a new cache before it became ten minutes: nobody has more at risk by an upgrade alone.
@@ -77,13 +88,23 @@ impl Pair {
             lost_generation: 0,
             dirty_limit: DirtyLimit::default(),
             partition: None,
+            target: Target::Tandem,
         }
     }
 
     /// Whether the cache forgets its clean copies when it is put over this disk. A disk on the network may have been
-    /// written by another computer at any moment before that, and not every such write leaves a trace.
+    /// written by another computer at any moment before that, and not every such write leaves a trace. dm-cache does not
+    /// notice that its disk was written without it.
     pub fn starts_cold(&self, disk: &Ident) -> bool {
-        self.copies_stale || disk.network
+        self.copies_stale || disk.network || self.target == Target::DmCache
+    }
+
+    /// What has the target of the cache in the kernel. The kernel loads dm-cache by itself when a table names the target.
+    pub fn module_loaded(&self) -> Vec<Action> {
+        match self.target {
+            Target::Tandem => vec![Action::LoadModule],
+            Target::DmCache => Vec::new(),
+        }
     }
 
     /// Name of the partition that the service makes for this cache. GPT allows 36 characters.

@@ -10,7 +10,7 @@ use crate::model::action::{DM_UUID_PREFIX, PARTITION_TYPE, Pair};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use tandem_api::distribution::GRUB_SETTINGS;
-use tandem_api::{Sharing, SsdHealth, plain};
+use tandem_api::{Sharing, SsdHealth, Target, plain};
 
 /// The program that mounted a file system. It decides how the file system is mounted again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +106,8 @@ pub struct Carried {
     pub disk_id: String,
     /// Data may be on the SSD only.
     pub may_be_dirty: bool,
+    /// What serves the cache.
+    pub target: Target,
 }
 
 /// All facts about a block device that a plan needs.

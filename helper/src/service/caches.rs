@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tandem_api::{
     CacheState, DeviceText, Failure, JobKind, Kind, ModuleState, ROOT_PATH, SpeedTest, SsdHealth,
+    Target,
 };
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
@@ -157,17 +158,19 @@ impl Service {
                 let mounted = origin.is_some_and(|d| !d.mounts.is_empty());
                 let reason = match lifecycle::obstacle(record, &now) {
                     Some(obstacle) => obstacle.word(),
-                    None => self.reason(&now, mounted).await,
+                    None => self.reason(&now, mounted, pair.target).await,
                 };
                 (CacheState::Stopped, reason.to_owned())
             }
             // A resize brings the SSD back, or records that it cannot.
-            (Link::PassesThrough, _) if resizes => (CacheState::Suspended, String::new()),
+            (Link::PassesThrough | Link::PassesThroughBeside, _) if resizes => (CacheState::Suspended, String::new()),
             // No job and no record asked the module to pass through.
-            (Link::PassesThrough, _) if !asked => {
+            (Link::PassesThrough | Link::PassesThroughBeside, _) if !asked => {
                 (CacheState::Bypass, Reason::PassesThrough.word().to_owned())
             }
-            (Link::PassesThrough, _) => (CacheState::Detached, String::new()),
+            (Link::PassesThrough | Link::PassesThroughBeside, _) => {
+                (CacheState::Detached, String::new())
+            }
             (Link::LeadsNowhere | Link::LeadsNowhereInUse, _) => {
                 (CacheState::Bypass, Reason::DiskMissing.word().to_owned())
             }
@@ -175,6 +178,7 @@ impl Service {
             (_, None) => (CacheState::Suspended, String::new()),
         };
         let refused_modes = match (origin, ssd) {
+            (Some(_), Some(_)) if pair.target == Target::DmCache => plan::of_dm_cache(),
             (Some(origin), Some(ssd)) if state != CacheState::Pending => {
                 plan::refused_modes(origin, ssd, mapped(facts, pair), Self::sharing(pair, facts))
             }
@@ -232,7 +236,7 @@ impl Service {
     }
 
     /// The reason why a cache whose devices are both there is not assembled.
-    async fn reason(&self, now: &Situation, disk_mounted: bool) -> &'static str {
+    async fn reason(&self, now: &Situation, disk_mounted: bool, target: Target) -> &'static str {
         match now.attempt {
             // The module's refusal of these devices is valid, whatever the state of the module is now.
             Attempt::Refused(why) => return why.word(),
@@ -240,8 +244,8 @@ impl Service {
             Attempt::Failed | Attempt::None => {}
         }
         match self.host.module_state().await {
-            ModuleState::NotBuilt => "module-not-built",
-            ModuleState::Refused => "module-refused",
+            ModuleState::NotBuilt if target == Target::Tandem => "module-not-built",
+            ModuleState::Refused if target == Target::Tandem => "module-refused",
             _ if disk_mounted => Reason::DiskInUse.word(),
             _ => Reason::NotAssembled.word(),
         }

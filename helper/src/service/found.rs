@@ -46,6 +46,7 @@ impl Found<'_> {
             lost_generation: 0,
             dirty_limit: DirtyLimit::default(),
             partition: None,
+            target: self.carried.target,
         };
         let whole = ssd.table.as_deref().and_then(|table| facts.device(table));
         let is_made = ssd.part_type == PARTITION_TYPE && ssd.part_name == pair.partition_name();

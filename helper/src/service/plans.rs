@@ -11,7 +11,9 @@ use crate::model::facts::{Device, Facts, Ident};
 use crate::model::live::{LiveMapping, Status};
 use crate::model::other_format::FORMATS;
 use crate::model::record::CacheRecord;
-use tandem_api::{CacheState, Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES, SsdPart};
+use tandem_api::{
+    CacheState, Failure, Kind, Mode, PlanReply, PlanSpec, SECTOR_BYTES, SsdPart, Target,
+};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
 
@@ -96,6 +98,10 @@ impl Service {
         uid: u32,
         rights: Rights,
     ) -> Result<Plan, Failure> {
+        if spec.target == Target::DmCache && !self.host.has_dm_cache() {
+            let release = self.host.kernel();
+            return Err(Failure::new(Kind::TargetUnable).name("absent").detail(release));
+        }
         let mut facts = self.host.facts().await?;
         let parts = self.part_objects(&facts);
         let mut users = Vec::new();

@@ -15,7 +15,7 @@ use crate::model::record::{CacheRecord, Intent};
 use crate::service::apply::{self, Unwatched};
 use std::sync::Arc;
 use std::time::Instant;
-use tandem_api::{CacheState, Failure, Kind};
+use tandem_api::{CacheState, Failure, Kind, Target};
 use zbus::OwnedObjectPath;
 
 /// Most steps at once. A cache needs four at most: its disk is recorded as used, its doubt ends, its disk is held, and
@@ -65,7 +65,12 @@ impl Service {
                 None => Disk::Similar(access(record, pair, facts)),
             },
             ssd: ssd.map_or(Ssd::Absent, |_| Ssd::There),
-            link: link(pair, seen, ssd, status),
+            link: match link(pair, seen, ssd, status) {
+                Link::PassesThrough if ssd.is_some() && pair.target == Target::DmCache => {
+                    Link::PassesThroughBeside
+                }
+                link => link,
+            },
             job: match () {
                 () if self.job(uuid).is_some() => Job::Running,
                 () if seen.jobs.iter().any(|job| job.abandons_cache(uuid)) => Job::Abandons,
@@ -132,6 +137,12 @@ impl Service {
                 Step::LeavePlain => {
                     record = self.record_use(&record, &pair, seen.facts).await?;
                     Ok(())
+                }
+                Step::LetGo => {
+                    tracing::error!(uuid, "the SSD is lost: the disk is used alone");
+                    let gone = self.host.apply(&Action::Detach(pair)).await;
+                    self.again.notify_one();
+                    return Some((record, is_done(uuid, &gone)));
                 }
                 Step::RecordCold => {
                     record = self.change(&record, lifecycle::made_cold).await?;
@@ -321,6 +332,10 @@ fn link(pair: &Pair, seen: &Seen<'_>, ssd: Option<&Device>, status: Option<&Stat
             true => Link::LeadsNowhere,
             false => Link::LeadsNowhereInUse,
         };
+    }
+    let failed = |status: &Status| status.known_state() == CacheState::Bypass;
+    if pair.target == Target::DmCache && (live.ssd.is_empty() || status.is_some_and(failed)) {
+        return Link::SsdLost;
     }
     let unused = device.is_some_and(|d| d.mounts.is_empty() && d.holders.is_empty());
     let is_back = ssd.is_some_and(|ssd| ssd.number != live.ssd);

@@ -373,6 +373,18 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             ),
             gettext("Restart the computer: then the new version is loaded."),
         ),
+        Kind::TargetUnable if failure.name == "absent" => (
+            gettext("Not Part of This Kernel"),
+            gettext("The running kernel comes without a cache of its own (dm-cache)."),
+            gettext("Set the cache up with Tandem's kernel module."),
+        ),
+        Kind::TargetUnable => (
+            gettext("Not With the Kernel's Own Cache"),
+            gettext(
+                "The kernel's own cache cannot be put over a disk that stays in use until the next start, such as that of the running system.",
+            ),
+            gettext("Choose another disk, or set the cache up with Tandem's kernel module."),
+        ),
         Kind::WrongDisk => (
             gettext("SSD of Another Disk"),
             gettext("{device} belongs to the cache of another disk."),

@@ -3,7 +3,7 @@
 
 use crate::{
     CacheState, DeviceText, DirtyLimit, DiskCandidate, LongHistory, Mode, PlanReply, RefusedMode,
-    Sample, Sharing, Span, SpeedTest, SsdHealth,
+    Sample, Sharing, Span, SpeedTest, SsdHealth, Target,
 };
 use zbus::{OwnedObjectPath, proxy};
 
@@ -240,6 +240,10 @@ pub trait Cache {
     /// removed before.
     #[zbus(property)]
     fn grub_would_fail(&self) -> zbus::Result<bool>;
+
+    /// What serves the cache. A cache keeps its target.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn target(&self) -> zbus::Result<Target>;
 
     /// Whether something beside the cache changes the disk. While it does, each start of the cache is cold.
     #[zbus(property)]

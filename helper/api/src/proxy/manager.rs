@@ -192,6 +192,10 @@ pub trait Manager {
     #[zbus(property)]
     fn module_state(&self) -> zbus::Result<ModuleState>;
 
+    /// Whether the running kernel has `dm-cache`, so that [`Target::DmCache`] can be asked for.
+    #[zbus(property(emits_changed_signal = "const"), name = "HasDmCache")]
+    fn has_dm_cache(&self) -> zbus::Result<bool>;
+
     /// Why the kernel cannot run a cache, and a detail for an expert: the end of the build's log, or the name of the
     /// missing package. The service signals a change when `ModuleState` changes and when kernels or modules were
     /// installed.

@@ -2,7 +2,7 @@
 //! Tells udev the part that a block device has in a cache, as `KEY=value` lines for `IMPORT{program}`.
 //!
 //! * `tandem-probe /dev/X`: `TANDEM_UUID` if the device is the SSD of a cache, with `TANDEM_DISK` (the identity of its
-//!   disk) and `TANDEM_CLEAN` (1: no data is on the SSD only); `TANDEM_UNDER` (its mapping) if it lies below one.
+//!   disk), `TANDEM_CLEAN` (1: no data is on the SSD only) and `TANDEM_TARGET` (what serves the cache); `TANDEM_UNDER` (its mapping) if it lies below one.
 //! * `tandem-probe --mapped /dev/dm-N`: `TANDEM_PART_UUID` of the disk below our mapping, so that links
 //!   by partition follow the data.
 //!
@@ -84,6 +84,7 @@ fn plain(node: &Path) -> Vec<String> {
         lines.push(format!("TANDEM_UUID={}", carried.uuid));
         lines.push(format!("TANDEM_DISK={}", carried.disk_id));
         lines.push(format!("TANDEM_CLEAN={}", u8::from(carried.clean)));
+        lines.push(format!("TANDEM_TARGET={}", carried.target));
     }
     let above = sysfs(node)
         .map(|folder| entries(&folder.join("holders")))

@@ -286,6 +286,7 @@ pub fn spec(origin: &str, ssd: &str) -> PlanSpec {
         erase_ssd: false,
         at_next_start: false,
         partition_bytes: 0,
+        target: tandem_api::Target::Tandem,
     }
 }
 

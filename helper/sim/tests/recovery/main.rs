@@ -86,6 +86,7 @@ async fn creation_on(host: &dyn Host, mode: Mode, partition_bytes: u64) -> Plan 
         erase_ssd: false,
         at_next_start: false,
         partition_bytes,
+        target: tandem_api::Target::Tandem,
     };
     plan::create(&spec, UUID, &facts(host).await, &[], Vec::new()).unwrap()
 }

@@ -24,6 +24,7 @@ async fn preparation(host: &dyn Host) -> Plan {
         erase_ssd: false,
         at_next_start: true,
         partition_bytes: 0,
+        target: tandem_api::Target::Tandem,
     };
     let mut facts = facts(host).await;
     facts.initramfs = true;

@@ -7,7 +7,7 @@ use crate::model::action::{Action, MountDevice, Pair};
 use crate::model::facts::{Device, Facts};
 use crate::model::other_format::Format;
 use tandem_api::{
-    DeviceText, DirtyLimit, Failure, FileUser, JobKind, Kind, Mode, PlanSpec, Warning, WarningKind,
+    DeviceText, DirtyLimit, Failure, FileUser, JobKind, Kind, Mode, PlanSpec, Target, Warning, WarningKind,
 };
 
 /// The plan that creates the cache `uuid`. `caches`: object paths of all devices that are part of a cache. `users`: the
@@ -37,13 +37,25 @@ pub fn create(
         }
     };
     let erases = has_content(ssd) && made.as_ref().is_none_or(|made| made.new_table);
-    let mut refused_modes = modes::refused_modes(origin, ssd, None, facts.sharing(origin, None));
-    if spec.at_next_start {
-        checks::at_next_start(origin, ssd, facts)?;
-        if refused_modes.is_empty() {
-            refused_modes = vec![modes::at_next_start()];
+    let refused_modes = match spec.target {
+        Target::Tandem => {
+            let sharing = facts.sharing(origin, None);
+            let mut refused = modes::refused_modes(origin, ssd, None, sharing);
+            if spec.at_next_start {
+                checks::at_next_start(origin, ssd, facts)?;
+                if refused.is_empty() {
+                    refused = vec![modes::at_next_start()];
+                }
+            }
+            refused
         }
-    }
+        Target::DmCache if spec.at_next_start => {
+            return Err(Failure::new(Kind::TargetUnable)
+                .device(&origin.ident.text)
+                .name("at-next-start"));
+        }
+        Target::DmCache => modes::of_dm_cache(),
+    };
     modes::offered(spec.mode, &refused_modes, origin)?;
 
     let pair = Pair {
@@ -56,6 +68,7 @@ pub fn create(
         lost_generation: 0,
         dirty_limit: DirtyLimit::default(),
         partition: made,
+        target: spec.target,
     };
     let mut empty = Vec::new();
     if erases {
@@ -103,7 +116,7 @@ pub fn create(
 /// The actions that put the cache over the disk. `empty`: the actions that make an empty place for the cache on the
 /// SSD.
 fn now(pair: &Pair, origin: &Device, mut empty: Vec<Action>) -> Vec<Action> {
-    let mut actions = vec![Action::LoadModule];
+    let mut actions = pair.module_loaded();
     let plain = MountDevice::Origin(Box::new(origin.ident.clone()));
     actions.extend(
         origin

@@ -19,7 +19,7 @@ use crate::model::facts::{Device, Facts, Ident, Mount};
 pub use checks::misses_cache;
 pub use create::{create, find, needs_ssd_content};
 pub use judge::judge;
-pub use modes::{offered, refused_modes};
+pub use modes::{of_dm_cache, offered, refused_modes};
 pub use other::end_other;
 pub use partition::layout;
 pub use remove::{RemoveInput, Unwritten, remove};
@@ -128,7 +128,7 @@ impl Plan {
 pub fn assemble(pair: &Pair, mounts: &[Mount]) -> Plan {
     let plain = MountDevice::Origin(Box::new(pair.origin.clone()));
     let mapped = MountDevice::Mapping(Box::new(pair.clone()));
-    let mut actions = vec![Action::LoadModule];
+    let mut actions = pair.module_loaded();
     actions.extend(
         mounts
             .iter()

@@ -54,6 +54,16 @@ pub fn at_next_start() -> RefusedMode {
     }
 }
 
+/// The modes that the service refuses for each cache of dm-cache. In write-back, after a crash dm-cache takes all its copies for
+/// newer than the disk, also where another system has changed the disk since. Write-around is unknown to dm-cache.
+pub fn of_dm_cache() -> Vec<RefusedMode> {
+    let refused = |mode| RefusedMode {
+        mode,
+        reason: ModeRefusal::Target,
+    };
+    [Mode::Writeback, Mode::Writearound].map(refused).into()
+}
+
 /// Checks that the service offers a mode.
 ///
 /// # Errors

@@ -18,7 +18,8 @@ use crate::model::live::{LiveMapping, Status};
 use async_trait::async_trait;
 use std::fs::File;
 use std::path::Path;
-use tandem_api::{Failure, Kind, Mode, SECTOR_BYTES};
+use std::sync::PoisonError;
+use tandem_api::{Failure, Kind, Mode, SECTOR_BYTES, Target};
 
 #[async_trait]
 impl Mappings for DeviceMapper {
@@ -106,10 +107,17 @@ impl Mappings for DeviceMapper {
     }
 
     async fn status(&self, uuid: &str) -> Result<Status, Failure> {
-        let uuid = uuid.to_owned();
-        let line = blocking(move || Control::open()?.status(&uuid))
-            .await?
-            .map_err(failed)?;
+        let asked = uuid.to_owned();
+        let read = move || {
+            let control = Control::open()?;
+            Ok((control.status(&asked)?, control.sectors_of_dm_cache(&asked)?))
+        };
+        let (mut line, sectors) = blocking(read).await?.map_err(failed)?;
+        if let Some(sectors) = sectors {
+            let mut traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+            let traffic = traffic.entry(uuid.to_owned()).or_default();
+            traffic.in_sectors(&mut line, sectors);
+        }
         if !line.is_complete() {
             return Err(step("the mapping's table is being replaced"));
         }
@@ -124,7 +132,8 @@ impl DeviceMapper {
         let live = self.live_mappings().await?;
         let live = live.iter().find(|live| live.uuid == pair.uuid);
         // The mapping is in use and gets its SSD under the mounted file system.
-        let detached = new && live.is_some_and(|live| !live.attached);
+        let attaches = new || pair.target == Target::DmCache;
+        let detached = attaches && live.is_some_and(|live| !live.attached);
         let live = live.filter(|live| live.attached);
         let ssd_number = crate::machine::blocks::number(&ssd.ident.text.name);
         let back = live.is_some_and(|live| ssd_number.as_ref() != Some(&live.ssd));
@@ -161,9 +170,9 @@ impl DeviceMapper {
         let node = ssd.ident.node();
         let mapped = blocking(move || {
             let control = Control::open()?;
-            let sectors = match new {
-                true => size,
-                false => known_sectors(&node, &copy.uuid).unwrap_or(size),
+            let sectors = match () {
+                () if new || copy.target == Target::DmCache => size,
+                () => known_sectors(&node, &copy.uuid).unwrap_or(size),
             };
             let check = |ours: &str| devices.check(ours);
             match back || detached {

@@ -13,6 +13,11 @@ pub trait Module: Send + Sync + 'static {
     /// Whether the kernel can run a cache.
     async fn module_state(&self) -> ModuleState;
 
+    /// Whether the kernel has dm-cache.
+    fn has_dm_cache(&self) -> bool {
+        true
+    }
+
     /// Why the kernel cannot run a cache.
     async fn module_problem(&self) -> (ModuleProblem, String) {
         (ModuleProblem::None, String::new())

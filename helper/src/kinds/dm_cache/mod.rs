@@ -6,6 +6,7 @@ mod remove;
 pub(super) use remove::BARE;
 
 use super::lvm;
+use crate::machine::dm::dm_cache::{CacheLine, has_failed};
 use super::system::{Find, SetUp, System, Target, Told, devices_at};
 use tandem_api::{OtherKind, OtherMode, OtherState, SECTOR_BYTES};
 
@@ -27,58 +28,32 @@ pub(super) const SYSTEM: System = System {
     ],
 };
 
-/// `used/total`
-fn fraction(word: &str) -> Option<(u64, u64)> {
-    let (used, total) = word.split_once('/')?;
-    Some((used.parse().ok()?, total.parse().ok()?))
-}
-
-/// The words after a count of words, which are taken off.
-fn counted<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
-    let count: usize = words.next()?.parse().ok()?;
-    let taken: Vec<_> = words.take(count.min(MOST_WORDS)).collect();
-    (taken.len() == count).then_some(taken)
-}
-
-/// More words than any kernel prints in one list.
-const MOST_WORDS: usize = 256;
-
 fn told(_table: &str, status: &str) -> Option<Told> {
-    if matches!(status.trim(), "Fail" | "Error") {
+    if has_failed(status) {
         return Some(Told::of(OtherState::Failed, OtherMode::Unknown));
     }
-    let mut words = status.split_ascii_whitespace();
-    let mut next = || words.next();
-    let (_metadata_block, _metadata) = (next()?, fraction(next()?)?);
-    let block: u64 = next()?.parse().ok()?;
-    let (used, total) = fraction(next()?)?;
-    let mut number = || words.next()?.parse::<u64>().ok();
-    let (hits, misses) = (number()?, number()?);
-    // Hits and misses of writes, demotions and promotions. The last two are 0 after each load of a table.
-    let beside = vec![number()?, number()?, number()?, number()?];
-    let dirty = number()?;
-    let features = counted(&mut words)?;
-    let _core = counted(&mut words)?;
-    let policy = words.next()?;
-    let _policy = counted(&mut words)?;
-    let state = match words.next()? {
-        "rw" if policy == "cleaner" => OtherState::Cleaning,
-        "rw" => OtherState::Working,
-        _ => OtherState::Failed,
+    let line = CacheLine::parse(status)?;
+    let state = match line.works {
+        true if line.policy == "cleaner" => OtherState::Cleaning,
+        true => OtherState::Working,
+        false => OtherState::Failed,
     };
-    let mode = features.iter().find_map(|word| match *word {
+    let mode = line.features.iter().find_map(|word| match word.as_str() {
         "writethrough" => Some(OtherMode::Writethrough),
         "writeback" => Some(OtherMode::Writeback),
         "passthrough" => Some(OtherMode::Off),
         _ => None,
     });
-    let bytes = |blocks: u64| blocks.saturating_mul(block).saturating_mul(SECTOR_BYTES);
+    let block = line.block.saturating_mul(SECTOR_BYTES);
+    let bytes = |blocks: u64| blocks.saturating_mul(block);
+    let (writes, moves) = (line.writes, line.moves);
     Some(Told {
-        cache_bytes: bytes(total),
-        used_bytes: bytes(used),
-        unwritten_bytes: Some(bytes(dirty)),
-        reads: (hits, misses),
-        beside,
+        cache_bytes: bytes(line.total),
+        used_bytes: bytes(line.used),
+        unwritten_bytes: Some(bytes(line.dirty)),
+        reads: line.reads,
+        // The last two are 0 after each load of a table.
+        beside: vec![writes.0, writes.1, moves.0, moves.1],
         ..Told::of(state, mode.unwrap_or(OtherMode::Unknown))
     })
 }

@@ -7,29 +7,43 @@ mod failure;
 mod foreign;
 mod hold;
 mod map;
+mod parts;
 mod prepare;
 mod repeat;
 
 pub use self::failure::{DmFailure, explain};
 pub use self::foreign::Foreign;
+pub use self::parts::is_part_of;
 
 use self::failure::{failed, other};
 use self::repeat::each;
 use super::mapping::{Mapping, Table};
 use super::message::Message;
 use super::status::StatusLine;
-use super::table::{LINEAR, Linear, TARGET, Tandem};
+use super::dm_cache;
+use super::table::{DM_CACHE, LINEAR, Linear, TARGET, Tandem};
+use crate::machine::block_traffic;
 use crate::model::action::{DM_UUID_PREFIX, Pair, mapping_name};
 use crate::model::live::LiveMapping;
 use devicemapper::{DM, DevId, DmFlags, DmName, DmOptions, DmUuid};
 use rustix::io::Errno;
 use std::path::Path;
-use tandem_api::{DirtyLimit, Mode};
+use tandem_api::{DirtyLimit, Mode, SECTOR_BYTES, Target};
 
 /// The folder in which the kernel shows each block device by its number.
 const NUMBERS: &str = "/sys/dev/block";
 
 type DmResult<T> = Result<T, DmFailure>;
+
+/// The table with the SSD in the place of the part of the SSD that has the copies; an empty text if the SSD is gone.
+fn with_ssd(mut table: Table) -> Table {
+    if table.target == DM_CACHE
+        && let Some(data) = table.devices.get_mut(1)
+    {
+        *data = parts::below(data).unwrap_or_default();
+    }
+    table
+}
 
 /// Length of a table in sectors.
 fn length(table: &[(u64, u64, String, String)]) -> u64 {
@@ -120,7 +134,7 @@ impl Control {
                 .map(|(_, _, target, line)| (target.as_str(), line.as_str()));
             entries.push(Entry {
                 uuid: uuid.to_owned(),
-                table: Table::of(lines),
+                table: with_ssd(Table::of(lines)),
                 sectors: length(&table),
                 active: info.flags().contains(DmFlags::DM_ACTIVE_PRESENT),
                 suspended: info.flags().contains(DmFlags::DM_SUSPEND),
@@ -240,7 +254,8 @@ impl Control {
             let lines = table
                 .iter()
                 .map(|(_, _, target, line)| (target.as_str(), line.as_str()));
-            Ok((format!("dm-{}", info.device().minor), Table::of(lines)))
+            let table = with_ssd(Table::of(lines));
+            Ok((format!("dm-{}", info.device().minor), table))
         })
     }
 
@@ -288,6 +303,15 @@ impl Control {
     }
 
     fn load_cache(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
+        if pair.target == Target::DmCache {
+            let line = self.cache_line(pair, table, sectors)?;
+            let line = (0, sectors, DM_CACHE.to_owned(), line);
+            let loaded = self.load(&pair.uuid, &[line]);
+            if loaded.is_err() {
+                self.drop_parts(&pair.uuid);
+            }
+            return loaded;
+        }
         load_known(table, |table| {
             let line = (0, sectors, TARGET.to_owned(), table.to_string());
             self.load(&pair.uuid, &[line])
@@ -320,7 +344,9 @@ impl Control {
             };
             self.load_disks(uuid, &[disk])?;
             self.swap(id)
-        })
+        })?;
+        self.drop_parts(uuid);
+        Ok(())
     }
 
     /// The table in force: start, length, target and parameters of each line.
@@ -357,7 +383,7 @@ impl Control {
             let [(0, length, target, parameters)] = table.as_slice() else {
                 return Err(other("read the table", "another form"));
             };
-            if target != TARGET || *length >= sectors {
+            if ![TARGET, DM_CACHE].contains(&target.as_str()) || *length >= sectors {
                 return Ok(());
             }
             // In write-through with nothing dirty the disk lacks nothing.
@@ -369,8 +395,9 @@ impl Control {
             if swapped.is_err() && complete && self.suspended(id).unwrap_or(true) {
                 // The new table is in force and cannot start, and the kernel has forgotten the old one. Requests must
                 // not wait for ever.
+                let words = Table::of([(target.as_str(), parameters.as_str())].into_iter());
                 let disk = Linear {
-                    device: parameters.split(' ').next().unwrap_or_default().to_owned(),
+                    device: words.devices.into_iter().next().unwrap_or_default(),
                     sectors,
                 };
                 self.load_disks(uuid, &[disk])?;
@@ -393,7 +420,9 @@ impl Control {
                 .device_remove(id, DmOptions::default())
                 .map(drop)
                 .map_err(failed("remove the mapping"))
-        })
+        })?;
+        self.drop_parts(uuid);
+        Ok(())
     }
 
     /// Sends a message to an attached mapping.
@@ -402,10 +431,34 @@ impl Control {
     /// If there is no such mapping, or the target refuses the message.
     pub fn send_message(&self, uuid: &str, message: Message) -> DmResult<()> {
         self.with(uuid, |id| {
+            let is_dm_cache = self
+                .table(id)?
+                .iter()
+                .any(|(.., target, _)| target == DM_CACHE);
+            if is_dm_cache {
+                return dm_cache::takes(message).map_err(|e| other("tell the mapping", e));
+            }
             self.dm
                 .target_msg(id, None, &message.to_string())
                 .map(drop)
                 .map_err(failed("tell the mapping"))
+        })
+    }
+
+    /// Sectors that were read and written through a mapping of dm-cache since it was made; `None` for other targets.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn sectors_of_dm_cache(&self, uuid: &str) -> DmResult<Option<[u64; 2]>> {
+        self.with(uuid, |id| {
+            if !self.table(id)?.iter().any(|(.., target, _)| target == DM_CACHE) {
+                return Ok(None);
+            }
+            let info = self.dm.device_info(id).map_err(failed("find the mapping"))?;
+            let name = format!("dm-{}", info.device().minor);
+            let traffic = block_traffic::traffic(Path::new("/sys"), &name);
+            let traffic = traffic.ok_or_else(|| other("read the traffic", "no such device"))?;
+            Ok(Some([traffic.read, traffic.written].map(|bytes| bytes / SECTOR_BYTES)))
         })
     }
 
@@ -420,9 +473,16 @@ impl Control {
                 .dm
                 .table_status(id, options)
                 .map_err(failed("read the status"))?;
-            let line = lines.iter().find(|(_, _, target, _)| target == TARGET);
-            let (.., text) = line.ok_or_else(|| other("read the status", "not attached"))?;
-            text.parse().map_err(|e| other("understand the status", e))
+            let ours = |(.., target, _): &&(u64, u64, String, String)| {
+                [TARGET, DM_CACHE].contains(&target.as_str())
+            };
+            let line = lines.iter().find(ours);
+            let (.., target, text) = line.ok_or_else(|| other("read the status", "not attached"))?;
+            match target == DM_CACHE {
+                true => dm_cache::status_line(text)
+                    .ok_or_else(|| other("understand the status", text)),
+                false => text.parse().map_err(|e| other("understand the status", e)),
+            }
         })
     }
 }

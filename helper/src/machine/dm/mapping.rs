@@ -2,7 +2,7 @@
 //! The state of a cache's mapping in the kernel. [`super::control`] queries the kernel; the functions here are pure.
 
 use super::status::StatusLine;
-use super::table::TARGET;
+use super::table::{DM_CACHE, TARGET};
 
 /// The mapping of a cache as the kernel has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,9 +39,11 @@ pub enum Mapping {
 /// A table of a mapping as the kernel prints it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
-    /// Its target is ours; otherwise it passes everything through.
+    /// Its target is a cache; otherwise it passes everything through.
     pub cached: bool,
-    /// Numbers of its devices: disk and SSD, or the disks.
+    /// Name of the last line's target.
+    pub target: String,
+    /// Numbers of its devices: disk and SSD, or the disks. Of dm-cache the second number is that of the copies' part of the SSD.
     pub devices: Vec<String>,
 }
 
@@ -50,11 +52,17 @@ impl Table {
     pub fn of<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let mut table = Self::default();
         for (target, parameters) in lines {
-            table.cached |= target == TARGET;
-            let words = parameters.split_ascii_whitespace().map(str::to_owned);
-            table
-                .devices
-                .extend(words.take(if target == TARGET { 2 } else { 1 }));
+            table.cached |= [TARGET, DM_CACHE].contains(&target);
+            target.clone_into(&mut table.target);
+            let words: Vec<_> = parameters.split_ascii_whitespace().take(3).collect();
+            // Where the disk and the SSD are among the words.
+            let places: &[usize] = match target {
+                TARGET => &[0, 1],
+                DM_CACHE => &[2, 1],
+                _ => &[0],
+            };
+            let devices = places.iter().filter_map(|at| words.get(*at));
+            table.devices.extend(devices.map(|&word| word.to_owned()));
         }
         table
     }
@@ -106,10 +114,16 @@ impl Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::dm::table::LINEAR;
 
     fn table(cached: bool, devices: &[&str]) -> Table {
         let devices = devices.iter().map(|&d| d.to_owned()).collect();
-        Table { cached, devices }
+        let target = if cached { TARGET } else { LINEAR }.to_owned();
+        Table {
+            cached,
+            target,
+            devices,
+        }
     }
 
     #[test]
@@ -155,6 +169,13 @@ mod tests {
         assert_eq!(
             of(&[("tandem", "8:1 8:16 writeback 4 uuid ab")]),
             table(true, &["8:1", "8:16"])
+        );
+        assert_eq!(
+            of(&[("cache", "253:1 253:2 8:1 128 1 writethrough smq 0")]),
+            Table {
+                target: DM_CACHE.into(),
+                ..table(true, &["8:1", "253:2"])
+            }
         );
         assert_eq!(
             of(&[("linear", "8:1 0"), ("linear", "8:33 0")]),

@@ -2,6 +2,7 @@
 //! Device-mapper: typed lines, and the only place that issues its ioctls.
 
 pub mod control;
+pub mod dm_cache;
 pub mod mapping;
 pub mod message;
 pub mod status;

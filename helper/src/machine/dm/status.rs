@@ -7,7 +7,7 @@ use crate::model::live::Status;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use tandem_api::{Bucket, Counter, Direction, Latency, Mode, Sample};
+use tandem_api::{Bucket, CacheState, Counter, Direction, Latency, Mode, Sample};
 
 /// More words than any kernel prints; a longer line is not ours.
 const MAX_WORDS: usize = 1024;
@@ -111,7 +111,8 @@ impl StatusLine {
     /// Whether the line describes a cache at all. While a table is being replaced, the line is empty of data; that
     /// does not mean that the SSD is clean.
     pub fn is_complete(&self) -> bool {
-        self.total > 0
+        // dm-cache says nothing more when it has failed.
+        self.total > 0 || self.state == CacheState::Bypass.as_str()
     }
 
     /// Whether its dirty count is valid. A table that has not started has not read the SSD yet, and its line is the

@@ -7,6 +7,8 @@ use tandem_api::{DirtyLimit, Mode, SECTOR_BYTES};
 
 /// Name of our target.
 pub const TARGET: &str = "tandem";
+/// Name of the kernel's own target for caches.
+pub const DM_CACHE: &str = "cache";
 /// Name of the target that only passes through.
 pub const LINEAR: &str = "linear";
 

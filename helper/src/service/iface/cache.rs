@@ -12,7 +12,7 @@ use crate::service::sampler::Sampler;
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_api::{
     CacheState, DeviceText, DirtyLimit, DiskCandidate, Failure, JobKind, Kind, LongHistory, Mode,
-    PlanReply, RefusedMode, SECTOR_BYTES, Sample, Sharing, Span, SpeedTest, SsdHealth,
+    PlanReply, RefusedMode, SECTOR_BYTES, Sample, Sharing, Span, SpeedTest, SsdHealth, Target,
 };
 use zbus::message::Header;
 use zbus::object_server::{InterfaceRef, ResponseDispatchNotifier, SignalEmitter};
@@ -403,6 +403,11 @@ impl CacheObject {
     #[zbus(property)]
     fn shutdown_minutes(&self) -> u32 {
         self.view(|v| v.shutdown_minutes)
+    }
+
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn target(&self) -> Target {
+        self.pair.target
     }
 
     #[zbus(property)]

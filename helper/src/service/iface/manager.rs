@@ -204,6 +204,11 @@ impl ManagerObject {
         self.0.host().name()
     }
 
+    #[zbus(property(emits_changed_signal = "const"), name = "HasDmCache")]
+    fn has_dm_cache(&self) -> bool {
+        self.0.host().has_dm_cache()
+    }
+
     #[zbus(property)]
     fn module_state(&self) -> ModuleState {
         self.0.shown_module().state

@@ -16,6 +16,7 @@ use crate::model::facts::Ident;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use tandem_api::Target;
 
 /// Why a disk is not held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -219,7 +220,11 @@ impl BootEnvironment for System {
         };
         let devices = LoadedDevices::new(&table, &disk.ident, &ssd.ident);
         let check = |ours: &str| devices.check(ours);
-        let lengths = [carried.origin_sectors, disk.sectors()];
+        let known = match pair.target {
+            Target::Tandem => carried.origin_sectors,
+            Target::DmCache => disk.sectors(),
+        };
+        let lengths = [known, disk.sectors()];
         let mapped = self.control()?.map_and_grow(pair, &table, lengths, check);
         mapped.map_err(|e| e.to_string())
     }

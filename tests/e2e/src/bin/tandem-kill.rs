@@ -147,6 +147,7 @@ async fn begin(
                 erase_ssd: true,
                 at_next_start: false,
                 partition_bytes: *partition,
+                target: tandem_api::Target::Tandem,
             };
             let plan = manager.plan(&spec).await?;
             let job = manager.create(&plan.plan_id, &plan.digest).await?;

@@ -74,6 +74,7 @@ async fn free_space_of_the_ssd_that_the_system_runs_from_is_taken_and_given_back
     let whole = PlanSpec {
         erase_ssd: true,
         partition_bytes: 0,
+        target: tandem_api::Target::Tandem,
         origin: common::block("sda2"),
         ..spec
     };

@@ -128,6 +128,7 @@ impl Scene {
             erase_ssd: false,
             at_next_start: false,
             partition_bytes: 0,
+            target: tandem_api::Target::Tandem,
         };
         Self {
             facts: Facts {

@@ -8,6 +8,7 @@ use crate::machine::dm::table::{Linear, Tandem};
 use crate::model::action::Pair;
 use devicemapper::{DevId, DmFlags, DmOptions};
 use rustix::io::Errno;
+use tandem_api::Target;
 
 impl Control {
     /// Switches a mapping that is in use to the SSD of this table: the SSD is back under another number, or the cache
@@ -169,7 +170,9 @@ impl Control {
     /// Resumes a mapping that has a table in force and does not run. The table is loaded anew if it says that
     /// something is to be forgotten: the table in force may not say so.
     fn run_again(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
-        if table.start_cold || table.lost_generation > 0 {
+        let forgets = table.start_cold || table.lost_generation > 0;
+        // dm-cache has begun empty when its parts were made.
+        if forgets && pair.target == Target::Tandem {
             self.load_cache(pair, table, sectors)?;
         }
         self.with(&pair.uuid, |id| self.resume(id))?;

@@ -88,7 +88,7 @@ impl Control {
     }
 
     /// Makes a mapping with this table, not in force yet, and gives its number.
-    fn anonymous(&self, name: &str, sectors: u64, target: &str, line: &str) -> DmResult<String> {
+    pub(super) fn anonymous(&self, name: &str, sectors: u64, target: &str, line: &str) -> DmResult<String> {
         let id = DmName::new(name).map_err(|e| other("name a mapping", e))?;
         let uuid = DmUuid::new(name).map_err(|e| other("name a mapping", e))?;
         let made = self
@@ -103,7 +103,8 @@ impl Control {
         Ok(format!("{}:{}", device.major, device.minor))
     }
 
-    fn start(&self, name: &str) -> DmResult<()> {
+    /// Puts the loaded table of such a mapping in force.
+    pub(super) fn start(&self, name: &str) -> DmResult<()> {
         let id = DmName::new(name).map_err(|e| other("name a mapping", e))?;
         self.dm
             .device_suspend(&DevId::Name(id), quiet())
@@ -113,7 +114,7 @@ impl Control {
 }
 
 /// Options that keep udev's rules for disks, and desktops, off a mapping that exists for a moment.
-fn quiet() -> DmOptions {
+pub(super) fn quiet() -> DmOptions {
     DmOptions::default()
         .set_flags(DmFlags::empty())
         .set_udev_flags(

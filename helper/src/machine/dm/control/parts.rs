@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The SSD of a cache that dm-cache serves: two linear mappings, for the metadata and for the copies. They exist while the
+//! mapping of the cache uses the SSD.
+//!
+//! dm-cache does not notice that its disk was written without it, and after a crash it takes all its copies for newer than
+//! the disk. So each time that the parts are made, the old metadata is cleared first, and dm-cache begins empty.
+
+use super::prepare::quiet;
+use super::{Control, DmResult, failed, is_there, other};
+use crate::machine::dm::dm_cache::Layout;
+use crate::machine::dm::table::{LINEAR, Tandem};
+use crate::machine::superblock;
+use crate::machine::wipe;
+use crate::model::action::Pair;
+use devicemapper::{DevId, DmName};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use tandem_api::SECTOR_BYTES;
+
+/// What the UUIDs and the names of the parts begin with; those of caches begin otherwise.
+pub const PARTS_PREFIX: &str = "TDPART-";
+/// Bytes at the start of the metadata that dm-cache looks at to tell an empty device.
+const METADATA_HEAD: usize = 4096;
+
+/// Names of the metadata and of the copies of a cache.
+fn names(uuid: &str) -> [String; 2] {
+    ["meta", "data"].map(|part| format!("{PARTS_PREFIX}{part}-{uuid}"))
+}
+
+/// Whether a block device (its kernel name) is a part of the SSD of the cache whose mapping has the kernel name `ours`.
+pub fn is_part_of(name: &str, ours: &str) -> bool {
+    let folder = Path::new("/sys/block").join(name);
+    let uuid = crate::read_lossy(folder.join("dm/uuid")).unwrap_or_default();
+    let mut holders = std::fs::read_dir(folder.join("holders"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    uuid.starts_with(PARTS_PREFIX) && holders.all(|holder| holder.file_name() == ours)
+}
+
+/// The number of the only device below a mapping, from its number.
+pub(super) fn below(number: &str) -> Option<String> {
+    let slaves = Path::new("/sys/dev/block").join(number).join("slaves");
+    let mut slaves = std::fs::read_dir(slaves).ok()?.flatten();
+    let slave = slaves.next().filter(|_| slaves.next().is_none())?;
+    let number = crate::read_lossy(slave.path().join("dev")).ok()?;
+    Some(number.trim().to_owned())
+}
+
+impl Control {
+    /// The line of dm-cache's table for a cache, over its parts. Parts that a mapping uses stay as they are. Else they are
+    /// made anew, and an SSD that is to get a new format gets its superblock.
+    ///
+    /// # Errors
+    /// `ENOSPC` if the SSD is too small, `EEXIST` if it is not empty and should be; else the errors of the kernel.
+    pub(super) fn cache_line(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<String> {
+        let ssd = self.length_of(&table.ssd)?;
+        let too_small = || failed_with("divide the SSD", Errno::NOSPC);
+        let layout = Layout::of(ssd).ok_or_else(too_small)?;
+        let known = names(&pair.uuid).map(|name| self.number_of(&name));
+        let used = self
+            .entries()?
+            .iter()
+            .any(|e| e.uuid == pair.uuid && e.active && e.table.cached);
+        if let ([Some(metadata), Some(data)], true) = (&known, used) {
+            return Ok(layout.line([metadata, data, &table.origin]));
+        }
+        // A table that a killed process has loaded and not put in force.
+        if self.waiting(pair)?.is_some_and(|(_, table)| table.cached) {
+            self.with(&pair.uuid, |id| {
+                self.dm
+                    .table_clear(id)
+                    .map(drop)
+                    .map_err(failed("clear a table"))
+            })?;
+        }
+        self.remove_parts(&pair.uuid)?;
+        write_head(table, &layout, [sectors, ssd])?;
+        let made = [layout.metadata, layout.data];
+        let mut numbers = Vec::new();
+        for (name, (start, length)) in names(&pair.uuid).iter().zip(made) {
+            let line = format!("{} {start}", table.ssd);
+            numbers.push(self.anonymous(name, length, LINEAR, &line)?);
+            self.start(name)?;
+        }
+        match numbers.as_slice() {
+            [metadata, data] => Ok(layout.line([metadata, data, &table.origin])),
+            _ => Err(other("divide the SSD", "a part is missing")),
+        }
+    }
+
+    /// Removes the parts, if there are any. udev opens a device for a moment.
+    ///
+    /// # Errors
+    /// `EBUSY` while a mapping uses them.
+    pub(super) fn remove_parts(&self, uuid: &str) -> DmResult<()> {
+        for name in names(uuid) {
+            let mut attempt = 0;
+            while self.number_of(&name).is_some() {
+                let id = DmName::new(&name).map_err(|e| other("name a mapping", e))?;
+                let removed = self.dm.device_remove(&DevId::Name(id), quiet());
+                match removed.map_err(failed("remove a part of the SSD")) {
+                    Err(e) if e.errno == Some(Errno::BUSY) && attempt < wipe::TRIES => {
+                        attempt += 1;
+                        std::thread::sleep(wipe::PAUSE);
+                    }
+                    removed => removed.map(drop)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the parts of a cache that does not use them any more. A part that stays is removed before the next start of
+    /// the cache.
+    pub(super) fn drop_parts(&self, uuid: &str) {
+        if let Err(e) = self.remove_parts(uuid) {
+            tracing::error!(uuid, "{e}");
+        }
+    }
+
+    /// Number of the mapping with this name, if there is one.
+    fn number_of(&self, name: &str) -> Option<String> {
+        let name = DmName::new(name).ok()?;
+        let info = self.dm.device_info(&DevId::Name(name)).ok()?;
+        let device = info.device();
+        Some(format!("{}:{}", device.major, device.minor))
+    }
+
+    /// Length of a block device in sectors.
+    fn length_of(&self, number: &str) -> DmResult<u64> {
+        let gone = || other("look at the SSD", "the device is gone");
+        if !is_there(number) {
+            return Err(gone());
+        }
+        let size = crate::read_lossy(format!("/sys/dev/block/{number}/size"));
+        let size = size.ok().and_then(|size| size.trim().parse().ok());
+        size.ok_or_else(gone)
+    }
+}
+
+fn failed_with(what: &'static str, errno: Errno) -> super::DmFailure {
+    super::DmFailure {
+        what,
+        errno: Some(errno),
+        error: errno.to_string(),
+    }
+}
+
+/// Clears the old metadata, and writes both copies of the superblock where a new format is asked for. `sectors`: lengths of the
+/// disk and of the SSD.
+fn write_head(table: &Tandem, layout: &Layout, sectors: [u64; 2]) -> DmResult<()> {
+    let write = || -> io::Result<()> {
+        let ssd = open(&table.ssd)?;
+        if table.new {
+            let mut head = vec![0; superblock::AREA_BYTES as usize];
+            ssd.read_exact_at(&mut head, 0)?;
+            if head.iter().any(|byte| *byte != 0) {
+                return Err(Errno::EXIST.into());
+            }
+        }
+        ssd.write_all_at(&[0; METADATA_HEAD], layout.metadata.0 * SECTOR_BYTES)?;
+        ssd.sync_all()?;
+        if table.new {
+            for (copy, at) in superblock::OFFSETS.into_iter().enumerate() {
+                let (uuid, disk) = (&table.uuid, &table.origin_id);
+                let bytes = superblock::of_dm_cache(uuid, disk, sectors, copy);
+                ssd.write_all_at(&bytes, at)?;
+                ssd.sync_all()?;
+            }
+        }
+        Ok(())
+    };
+    write().map_err(|e| match Errno::from_io_error(&e) {
+        Some(errno) => failed_with("write to the SSD", errno),
+        None => other("write to the SSD", e),
+    })
+}
+
+/// Opens a block device by its number.
+fn open(number: &str) -> io::Result<File> {
+    let name = std::fs::canonicalize(Path::new("/sys/dev/block").join(number))?;
+    let name = name.file_name().ok_or(io::ErrorKind::NotFound)?;
+    // In sysfs, a `/` of a device's name is a `!`.
+    let name = name.to_string_lossy().replace('!', "/");
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(Path::new("/dev").join(name))?;
+    let opened = std::os::unix::fs::MetadataExt::rdev(&file.metadata()?);
+    match crate::machine::mounts::nodes::device_number(opened) == number {
+        true => Ok(file),
+        false => Err(io::Error::other("another device has taken the name")),
+    }
+}
