@@ -95,7 +95,11 @@ impl Cache {
         }
         let superblock = core
             .choose_super(&copies, 1)
-            .map_err(|error| Error::ssd(name, fault(error)))?;
+            .map_err(|error| match fault(error) {
+                Fault::Newer if copies.iter().any(served_by_dm_cache) => Fault::NothingNewer,
+                fault => fault,
+            })
+            .map_err(|fault| Error::ssd(name, fault))?;
         if ssd.sectors() < superblock.geometry.ssd_sectors {
             return Err(Error::ssd(name, Fault::Shrunk));
         }
@@ -221,6 +225,12 @@ fn read_index(engine: &mut Engine, ssd: &dyn Medium) -> Loaded {
         load.feed(read.then_some(bytes.as_slice()).filter(|_| count > 0));
     }
     load.end()
+}
+
+/// Whether a copy of the superblock is of a cache that dm-cache of the kernel serves: flag 8 at byte 20
+/// (kmod/FORMAT.md). The engine has read the copy, and refused this flag.
+fn served_by_dm_cache(copy: &SuperCopy) -> bool {
+    copy.starts_with(b"TANDEM01") && copy.get(20).is_some_and(|flags| flags & 8 != 0)
 }
 
 /// Why a superblock is not taken.

@@ -82,6 +82,8 @@ pub enum Fault {
     Damaged,
     /// A newer version has made the cache.
     Newer,
+    /// The kernel's dm-cache serves the cache, in write-through: the disk has everything.
+    NothingNewer,
     /// The device is smaller than the SSD that the cache was made on.
     Shrunk,
     /// The index is damaged.
@@ -162,6 +164,7 @@ impl Fault {
             Self::Overwritten => "ssd-overwritten",
             Self::Damaged => "cache-information-damaged",
             Self::Newer => "newer-version",
+            Self::NothingNewer => "nothing-newer",
             Self::Shrunk => "ssd-shrunk",
             Self::IndexDamaged => "index-damaged",
             Self::IndexImpossible => "index-impossible",

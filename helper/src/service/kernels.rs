@@ -7,7 +7,7 @@ use crate::machine::dm::message::{Flush, Message};
 use crate::machine::initramfs::is_needed;
 use crate::model::record::CacheRecord;
 use std::sync::Arc;
-use tandem_api::{Failure, Kind, Mode};
+use tandem_api::{Failure, Kind, Mode, Target};
 use zbus::message::Header;
 
 impl Service {
@@ -38,9 +38,15 @@ impl Service {
 
     /// Finds the kernels without the module, signals a change, and sets the modes of the caches accordingly.
     pub(super) async fn look_at_kernels(self: &Arc<Self>) {
-        let now = self.host.kernels_without_module().await;
+        // dm-cache comes with each kernel.
+        let caches = self.store.caches();
+        let of_kernel = |record: &CacheRecord| record.pair.target == Target::DmCache;
+        let now = match !caches.is_empty() && caches.iter().all(of_kernel) {
+            true => Vec::new(),
+            false => self.host.kernels_without_module().await,
+        };
         let before = std::mem::replace(&mut self.inner().kernels, now.clone());
-        if let Some(record) = to_be_copied(&before, &now, &self.store.caches()) {
+        if let Some(record) = to_be_copied(&before, &now, &caches) {
             self.copy_record(record);
         }
         if before != now {

@@ -378,6 +378,13 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("The running kernel comes without a cache of its own (dm-cache)."),
             gettext("Set the cache up with Tandem's kernel module."),
         ),
+        Kind::TargetUnable if failure.name == "block-size" => (
+            gettext("SSD Not Compatible"),
+            gettext(
+                "{device} writes larger blocks than the hard disk, which the kernel's own cache does not adjust.",
+            ),
+            gettext("Choose another SSD, or set the cache up with Tandem's kernel module."),
+        ),
         Kind::TargetUnable => (
             gettext("Not With the Kernel's Own Cache"),
             gettext(

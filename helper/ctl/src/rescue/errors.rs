@@ -103,6 +103,9 @@ fn fault_words(fault: &Fault) -> String {
         Fault::Newer => gettext(
             "{name} belongs to a cache of a newer version of Tandem. Nothing was changed. Use that version, or a newer one.",
         ),
+        Fault::NothingNewer => gettext(
+            "{name} was the SSD of a cache that the kernel's own dm-cache served, which writes everything to the disk at once. Nothing was changed, and nothing has to be rescued: use the disk alone.",
+        ),
         Fault::Shrunk => gettext(
             "{name} is smaller than the SSD that the cache was made on. Nothing was changed. If this is a copy, copy the SSD again as a whole.",
         ),
@@ -179,6 +182,7 @@ mod tests {
             Fault::Overwritten,
             Fault::Damaged,
             Fault::Newer,
+            Fault::NothingNewer,
             Fault::Shrunk,
             Fault::IndexDamaged,
             Fault::IndexImpossible,

@@ -54,6 +54,12 @@ pub fn create(
                 .device(&origin.ident.text)
                 .name("at-next-start"));
         }
+        // The mapping would have the larger blocks, and the file system may not.
+        Target::DmCache if ssd.block_bytes > origin.block_bytes => {
+            return Err(Failure::new(Kind::TargetUnable)
+                .device(&ssd.ident.text)
+                .name("block-size"));
+        }
         Target::DmCache => modes::of_dm_cache(),
     };
     modes::offered(spec.mode, &refused_modes, origin)?;

@@ -335,6 +335,7 @@ impl Control {
             .iter()
             .any(|e| e.uuid == uuid && e.active && e.table.cached)
         {
+            self.drop_parts(uuid);
             return Ok(());
         }
         self.with(uuid, |id| {
@@ -413,6 +414,7 @@ impl Control {
     /// `EBUSY` if it is in use.
     pub fn unmap(&self, uuid: &str) -> DmResult<()> {
         if !self.entries()?.iter().any(|e| e.uuid == uuid) {
+            self.drop_parts(uuid);
             return Ok(());
         }
         self.with(uuid, |id| {

@@ -90,6 +90,7 @@ fn what_the_module_takes_is_recognised_with_the_same_values() {
                     origin_sectors: geometry.origin_sectors,
                     disk_id: crate::hex(&geometry.origin_id[..length]),
                     clean: found.flags.has(Flags::CLEAN),
+                    target: Target::Tandem,
                     sequence: geometry.sequence,
                 };
                 assert_eq!(ours, Some(expected));
@@ -168,4 +169,23 @@ fn the_samples_of_the_module_say_the_same() {
         }
     }
     assert!(stopped > 100 && running > 100, "{stopped} {running}");
+}
+
+/// The module must not take an SSD whose regions dm-cache has for its own, whatever a person does by hand.
+#[test]
+fn the_module_refuses_an_ssd_that_dm_cache_serves() {
+    let core = Core::linked();
+    let (uuid, disk) = ("0a".repeat(16), "00ff".to_owned());
+    let copies = [0, 1].map(|copy| of_dm_cache(&uuid, &disk, [1 << 20, 1 << 24], copy));
+    let found = core.choose_super(&with_samples(&copies, &[[0; BYTES]; 2]), 1);
+    assert_eq!(found.map(|_| ()), Err(SuperError::Feature));
+    let carried = Carried {
+        uuid,
+        origin_sectors: 1 << 20,
+        disk_id: disk,
+        clean: true,
+        target: Target::DmCache,
+        sequence: 1,
+    };
+    assert_eq!(choose(&copies), Some(carried));
 }
