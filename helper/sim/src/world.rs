@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tandem_api::{
-    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, OtherCache, SigningKey, Target,
-    SsdHealth, StepKind,
+    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, OtherCache, SigningKey,
+    SsdHealth, StepKind, Target,
 };
 use tandem_helper::host::reads::Work;
 use tandem_helper::model::action::{MountDevice, Pair};

@@ -163,7 +163,9 @@ impl Service {
                 (CacheState::Stopped, reason.to_owned())
             }
             // A resize brings the SSD back, or records that it cannot.
-            (Link::PassesThrough | Link::PassesThroughBeside, _) if resizes => (CacheState::Suspended, String::new()),
+            (Link::PassesThrough | Link::PassesThroughBeside, _) if resizes => {
+                (CacheState::Suspended, String::new())
+            }
             // No job and no record asked the module to pass through.
             (Link::PassesThrough | Link::PassesThroughBeside, _) if !asked => {
                 (CacheState::Bypass, Reason::PassesThrough.word().to_owned())

@@ -100,7 +100,9 @@ impl Service {
     ) -> Result<Plan, Failure> {
         if spec.target == Target::DmCache && !self.host.has_dm_cache() {
             let release = self.host.kernel();
-            return Err(Failure::new(Kind::TargetUnable).name("absent").detail(release));
+            return Err(Failure::new(Kind::TargetUnable)
+                .name("absent")
+                .detail(release));
         }
         let mut facts = self.host.facts().await?;
         let parts = self.part_objects(&facts);

@@ -10,6 +10,7 @@ pub mod demo;
 mod firmware;
 mod install;
 mod kept;
+mod kernel_cache;
 mod kill;
 mod main_job;
 mod moments;
@@ -49,6 +50,13 @@ pub fn layers() -> Vec<Layer> {
             needs: deps::GUEST,
             when: When::Sampled(2),
             run: bytes::run,
+        },
+        Layer {
+            name: "vm-kernel-cache",
+            about: "dm-cache serves the cache where the module cannot be loaded",
+            needs: deps::GUEST,
+            when: When::Sampled(1),
+            run: kernel_cache::run,
         },
         Layer {
             name: "vm-advice",

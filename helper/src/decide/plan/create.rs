@@ -7,7 +7,8 @@ use crate::model::action::{Action, MountDevice, Pair};
 use crate::model::facts::{Device, Facts};
 use crate::model::other_format::Format;
 use tandem_api::{
-    DeviceText, DirtyLimit, Failure, FileUser, JobKind, Kind, Mode, PlanSpec, Target, Warning, WarningKind,
+    DeviceText, DirtyLimit, Failure, FileUser, JobKind, Kind, Mode, PlanSpec, Target, Warning,
+    WarningKind,
 };
 
 /// The plan that creates the cache `uuid`. `caches`: object paths of all devices that are part of a cache. `users`: the

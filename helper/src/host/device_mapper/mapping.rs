@@ -110,7 +110,10 @@ impl Mappings for DeviceMapper {
         let asked = uuid.to_owned();
         let read = move || {
             let control = Control::open()?;
-            Ok((control.status(&asked)?, control.sectors_of_dm_cache(&asked)?))
+            Ok((
+                control.status(&asked)?,
+                control.sectors_of_dm_cache(&asked)?,
+            ))
         };
         let (mut line, sectors) = blocking(read).await?.map_err(failed)?;
         if let Some(sectors) = sectors {

@@ -6,8 +6,8 @@ mod remove;
 pub(super) use remove::BARE;
 
 use super::lvm;
-use crate::machine::dm::dm_cache::{CacheLine, has_failed};
 use super::system::{Find, SetUp, System, Target, Told, devices_at};
+use crate::machine::dm::dm_cache::{CacheLine, has_failed};
 use tandem_api::{OtherKind, OtherMode, OtherState, SECTOR_BYTES};
 
 pub(super) const SYSTEM: System = System {

@@ -17,10 +17,10 @@ pub use self::parts::is_part_of;
 
 use self::failure::{failed, other};
 use self::repeat::each;
+use super::dm_cache;
 use super::mapping::{Mapping, Table};
 use super::message::Message;
 use super::status::StatusLine;
-use super::dm_cache;
 use super::table::{DM_CACHE, LINEAR, Linear, TARGET, Tandem};
 use crate::machine::block_traffic;
 use crate::model::action::{DM_UUID_PREFIX, Pair, mapping_name};
@@ -453,14 +453,23 @@ impl Control {
     /// If the kernel does not answer.
     pub fn sectors_of_dm_cache(&self, uuid: &str) -> DmResult<Option<[u64; 2]>> {
         self.with(uuid, |id| {
-            if !self.table(id)?.iter().any(|(.., target, _)| target == DM_CACHE) {
+            if !self
+                .table(id)?
+                .iter()
+                .any(|(.., target, _)| target == DM_CACHE)
+            {
                 return Ok(None);
             }
-            let info = self.dm.device_info(id).map_err(failed("find the mapping"))?;
+            let info = self
+                .dm
+                .device_info(id)
+                .map_err(failed("find the mapping"))?;
             let name = format!("dm-{}", info.device().minor);
             let traffic = block_traffic::traffic(Path::new("/sys"), &name);
             let traffic = traffic.ok_or_else(|| other("read the traffic", "no such device"))?;
-            Ok(Some([traffic.read, traffic.written].map(|bytes| bytes / SECTOR_BYTES)))
+            Ok(Some(
+                [traffic.read, traffic.written].map(|bytes| bytes / SECTOR_BYTES),
+            ))
         })
     }
 
@@ -479,10 +488,12 @@ impl Control {
                 [TARGET, DM_CACHE].contains(&target.as_str())
             };
             let line = lines.iter().find(ours);
-            let (.., target, text) = line.ok_or_else(|| other("read the status", "not attached"))?;
+            let (.., target, text) =
+                line.ok_or_else(|| other("read the status", "not attached"))?;
             match target == DM_CACHE {
-                true => dm_cache::status_line(text)
-                    .ok_or_else(|| other("understand the status", text)),
+                true => {
+                    dm_cache::status_line(text).ok_or_else(|| other("understand the status", text))
+                }
                 false => text.parse().map_err(|e| other("understand the status", e)),
             }
         })

@@ -244,7 +244,11 @@ impl Traffic {
             let key = |what: &str| format!("{name}_{what}");
             let of = |what: &str| line.counters.get(&key(what)).copied().unwrap_or(0);
             let (hit, missed) = direction.count([of("hit"), of("missed"), sectors]);
-            let counts = [("requested", hit + missed), ("hit", hit), ("missed", missed)];
+            let counts = [
+                ("requested", hit + missed),
+                ("hit", hit),
+                ("missed", missed),
+            ];
             line.counters
                 .extend(counts.map(|(what, value)| (key(what), value)));
         }

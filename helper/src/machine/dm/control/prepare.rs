@@ -88,7 +88,13 @@ impl Control {
     }
 
     /// Makes a mapping with this table, not in force yet, and gives its number.
-    pub(super) fn anonymous(&self, name: &str, sectors: u64, target: &str, line: &str) -> DmResult<String> {
+    pub(super) fn anonymous(
+        &self,
+        name: &str,
+        sectors: u64,
+        target: &str,
+        line: &str,
+    ) -> DmResult<String> {
         let id = DmName::new(name).map_err(|e| other("name a mapping", e))?;
         let uuid = DmUuid::new(name).map_err(|e| other("name a mapping", e))?;
         let made = self

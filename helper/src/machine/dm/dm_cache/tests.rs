@@ -47,9 +47,18 @@ fn the_status_is_that_of_a_cache_of_ours() {
     let line = status_line(LINE).unwrap();
     assert!(line.is_complete() && line.counters_valid());
     let status = line.status(7);
-    assert_eq!((status.state.as_str(), status.reason.as_str()), ("active", ""));
-    assert_eq!((status.sample.frames_used, status.sample.frames_total), (265, 16384));
-    assert_eq!((status.sample.read.hit, status.sample.read.missed), (8943, 316));
+    assert_eq!(
+        (status.state.as_str(), status.reason.as_str()),
+        ("active", "")
+    );
+    assert_eq!(
+        (status.sample.frames_used, status.sample.frames_total),
+        (265, 16384)
+    );
+    assert_eq!(
+        (status.sample.read.hit, status.sample.read.missed),
+        (8943, 316)
+    );
     assert_eq!(status.sample.paused(), None, "dm-cache cannot be paused");
     for lost in [
         "Fail".to_owned(),
@@ -60,7 +69,10 @@ fn the_status_is_that_of_a_cache_of_ours() {
         let line = status_line(&lost).unwrap();
         assert!(line.counters_valid(), "{lost}");
         let status = line.status(7);
-        assert_eq!((status.state.as_str(), status.reason.as_str()), ("bypass", "ssd-error"));
+        assert_eq!(
+            (status.state.as_str(), status.reason.as_str()),
+            ("bypass", "ssd-error")
+        );
         assert_eq!(status.sample.dirty_sectors, 0);
     }
     for end in 0..LINE.len() - 3 {

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A kernel that cannot load the module: dm-cache serves the cache. The service is killed in its jobs, the SSD is pulled out,
+//! the disk is changed without its cache, and the machine is switched off and on.
+
+use std::fs;
+
+use anyhow::Result;
+
+use super::kept::BOOT;
+use tandem_guest::disks::{self, Scratch};
+use tandem_guest::guest::{LONG, SHORT};
+use tandem_guest::stage;
+use tandem_guest::vm::{Parts, Vm};
+use tandem_harness::layer::Run;
+
+/// Size of each disk in MiB.
+const MIB: u64 = 256;
+/// Serial numbers of the disk and of the SSD.
+const SERIALS: [&str; 2] = ["KCDISK01", "KCSSD001"];
+
+/// The file system is on a partition that is smaller than the disk, so that it can grow.
+const MAKE: &str = r#"set -e
+rmmod dm_tandem 2>/dev/null || true
+find /lib/modules/$(uname -r) -name 'dm-tandem.ko*' -delete
+depmod
+printf 'label: gpt\n,128M,L\n' | sfdisk -q /dev/DISK
+udevadm settle
+mke2fs -q -t ext4 /dev/DISK1
+mkdir -p /srv/films
+mount /dev/DISK1 /srv/films
+for n in 1 2 3 4; do dd if=/dev/urandom of=/srv/films/$n bs=1M count=8 conv=fsync status=none; done
+(cd /srv/films; sha256sum 1 2 3 4 >/root/sums)"#;
+/// Without the module dm-tandem is refused, and write-back with dm-cache.
+const REFUSED: &str = r#"refused() {
+	if told=$(plan "$@" 2>&1); then echo "$told"; exit 1; fi
+	echo "$told"; }
+refused writethrough false tandem >/dev/null || true
+if tandemctl create --yes --erase-ssd DISK1 SSD; then exit 1; fi
+refused writeback false cache | grep mode-refused
+refused writearound false cache | grep mode-refused
+refused writethrough true cache | grep target-unable
+if dmsetup ls | grep -q -e tandem -e TDPART; then exit 1; fi"#;
+/// Sets the cache up. In the middle of it the service is killed once: then nothing is left, and the disk is as before.
+const CREATE: &str = r#"set -e
+create writethrough & job=$!
+for _ in $(seq 400); do dmsetup ls | grep -q TDPART && break; done
+systemctl kill --signal KILL tandem.service
+kill $job || true; wait $job || true
+systemctl start tandem
+for _ in $(seq 300); do
+	[ -z "$(ls /var/lib/tandem/jobs 2>/dev/null)" ] && findmnt /srv/films >/dev/null && break
+	sleep 0.2
+done
+SUMS
+if ! findmnt -no SOURCE /srv/films | grep mapper/tandem; then
+	if dmsetup ls | grep -e tandem -e TDPART; then exit 1; fi
+	create writethrough
+fi
+CACHED
+SUMS
+tandemctl status
+tandemctl --json list | grep -q '"others":\[\]'
+[ $(lsblk -no MOUNTPOINT /dev/mapper/TDPART-* | grep -c .) = 0 ]
+if udisksctl status | grep TDPART; then exit 1; fi"#;
+/// Hits are served: after some reads the second look finds them.
+const HITS: &str = r#"set -e
+for _ in 1 2 3 4; do SUMS; done
+set -- $(dmsetup status --target cache)
+echo "$@"
+hits=$8
+SUMS
+set -- $(dmsetup status --target cache)
+echo "$@"
+[ $8 -gt $hits ] && [ ${14} = 0 ]"#;
+/// The disk is changed without its cache: the cache does not serve its old copies.
+const CHANGED: &str = r#"set -e
+systemctl stop tandem
+umount /srv/films
+dmsetup remove --retry $(dmsetup ls | sed -n 's/^\(tandem-[^ 	]*\).*/\1/p')
+mount /dev/DISK1 /srv/films
+dd if=/dev/urandom of=/srv/films/1 bs=1M count=8 conv=notrunc,fsync status=none
+(cd /srv/films; sha256sum 1 2 3 4 >/root/sums)
+umount /srv/films
+systemctl start tandem
+until dmsetup ls --target cache | grep -q tandem; do sleep 0.2; done
+mount /dev/DISK1 /srv/films 2>/dev/null || mount /dev/mapper/tandem-* /srv/films
+CACHED
+SUMS"#;
+/// The SSD was pulled out under the mounted file system.
+const PULLED: &str = r#"set -e
+until dmsetup table | grep tandem | grep -q linear; do sleep 0.2; done
+SUMS
+dd if=/dev/urandom of=/srv/films/2 bs=1M count=8 conv=notrunc,fsync status=none
+(cd /srv/films; sha256sum 1 2 3 4 >/root/sums)
+tandemctl status
+if dmsetup ls | grep TDPART; then exit 1; fi"#;
+/// It is back: the cache uses it again, without its old copies.
+const BACK: &str = r#"set -e
+until dmsetup ls --target cache | grep -q tandem; do sleep 0.2; done
+SUMS; SUMS
+dmsetup status --target cache"#;
+/// The partition grows with its file system, while it is mounted.
+const GROWN: &str = r#"set -e
+echo ',200M' | sfdisk -q -N 1 --no-reread --force /dev/DISK || true
+partx -u /dev/DISK
+want=$(cat /sys/class/block/DISK1/size)
+[ $want = 409600 ]
+for _ in $(seq 150); do [ "$(blockdev --getsz /dev/mapper/tandem-*)" = $want ] && break; sleep 0.2; done
+[ "$(blockdev --getsz /dev/mapper/tandem-*)" = $want ]
+resize2fs /dev/mapper/tandem-*
+SUMS
+dd if=/dev/urandom of=/srv/films/5 bs=1M count=60 conv=fsync status=none
+dmsetup status --target cache"#;
+/// After a start of the machine.
+const STARTED: &str = r#"set -e
+until dmsetup ls --target cache | grep -q tandem; do sleep 0.2; done
+mkdir -p /srv/films
+findmnt /srv/films || mount /dev/mapper/tandem-* /srv/films
+SUMS; SUMS
+set -- $(dmsetup status --target cache); echo "$@"
+tandemctl status"#;
+/// Removed under a program that uses the file system, with a killed service in between.
+const REMOVED: &str = r#"set -e
+sleep 1000 </srv/films/3 & user=$!
+tandemctl remove --yes & job=$!
+for _ in $(seq 400); do [ -n "$(ls /var/lib/tandem/jobs 2>/dev/null)" ] && break; done
+systemctl kill --signal KILL tandem.service
+wait $job || true
+systemctl start tandem
+for _ in $(seq 300); do
+	[ -z "$(ls /var/lib/tandem/jobs 2>/dev/null)" ] && dmsetup table | grep tandem | grep -q linear && break
+	tandemctl remove --yes || true
+	sleep 0.5
+done
+dmsetup table | grep tandem | grep linear
+if dmsetup ls | grep TDPART; then exit 1; fi
+SUMS
+kill $user; wait $user || true
+umount /srv/films
+until ! dmsetup ls | grep tandem; do dmsetup remove --retry tandem-* || true; sleep 0.2; done
+mount /dev/DISK1 /srv/films
+SUMS
+umount /srv/films
+e2fsck -fn /dev/DISK1
+tandemctl --json plan --erase-ssd DISK1 SSD 2>&1 | head -c 300
+if blkid -p /dev/SSD | grep tandem; then exit 1; fi"#;
+/// Functions and words of the scripts.
+const HEAD: &str = r#"
+plan() {
+	busctl call --json=short org.tandemcache.Tandem1 /org/tandemcache/Tandem1 org.tandemcache.Tandem1.Manager Plan '(oosbbts)' \
+		/org/freedesktop/UDisks2/block_devices/DISK1 /org/freedesktop/UDisks2/block_devices/SSD "$1" true "$2" 0 "$3"; }
+create() {
+	set -- $(plan "$1" false cache | tr -d '[]{}"' | sed 's/^[^:]*:[^:]*://' | tr ',' ' ')
+	id=$1; digest=$2
+	echo "plan $id $digest"
+	busctl call org.tandemcache.Tandem1 /org/tandemcache/Tandem1 org.tandemcache.Tandem1.Manager Create ss "$id" "$digest"
+	for _ in $(seq 300); do
+		if CACHED && [ -z "$(ls /var/lib/tandem/jobs)" ]; then return 0; fi
+		sleep 0.2
+	done
+	return 1; }
+"#;
+
+/// A script for these devices.
+fn script(text: &str, names: &[String; 2]) -> String {
+    let words = [
+        (
+            "CACHED",
+            "findmnt -no SOURCE /srv/films | grep mapper/tandem",
+        ),
+        (
+            "SUMS",
+            "{ echo 3 >/proc/sys/vm/drop_caches; (cd /srv/films && sha256sum --check --quiet /root/sums); }",
+        ),
+        ("DISK", &names[0]),
+        ("SSD", &names[1]),
+    ];
+    let text = format!("{HEAD}{text}");
+    words
+        .iter()
+        .fold(text, |text, (word, with)| text.replace(word, with))
+}
+
+/// Runs the layer.
+pub fn run(run: &mut Run) -> Result<()> {
+    let parts = Parts::get(run.cx)?;
+    let stage = stage::build(run.cx, &parts)?;
+    let scratch = Scratch::new()?;
+    let dir = scratch.path().join("machine");
+    fs::create_dir(&dir)?;
+    parts.copy_root(&dir)?;
+    let mut vm = Vm::power_on(run.cx, &parts, &dir)?;
+    vm.up(BOOT)?;
+    stage::install(&mut vm, &stage)?;
+    let [disk, ssd] = [(SERIALS[0], 0, false), (SERIALS[1], 1, true)].map(|(serial, n, is_ssd)| {
+        disks::empty(
+            scratch.path(),
+            serial,
+            0x5000_c500_0000_0300 + n,
+            MIB,
+            is_ssd,
+        )
+    });
+    let (disk, ssd) = (disk?, ssd?);
+    vm.plug(&disk)?;
+    vm.plug(&ssd)?;
+    let names = [vm.device(SERIALS[0])?, vm.device(SERIALS[1])?];
+    let step = |vm: &mut Vm, name: &str, text: &str, run: &mut Run| {
+        let done = seen(vm, &script(text, &names), run);
+        run.check(name, done);
+    };
+    run.note(&vm.agent.sh(&script(MAKE, &names), LONG)?);
+    step(&mut vm, "without the module", REFUSED, run);
+    step(&mut vm, "set up, with a killed service", CREATE, run);
+    step(&mut vm, "hits are served from the SSD", HITS, run);
+    // promise 13: vm-kernel-cache/what was changed without the cache is read
+    step(
+        &mut vm,
+        "what was changed without the cache is read",
+        CHANGED,
+        run,
+    );
+    vm.unplug(&ssd)?;
+    step(
+        &mut vm,
+        "the SSD is pulled out under a mounted file system",
+        PULLED,
+        run,
+    );
+    vm.plug_again(&ssd)?;
+    step(&mut vm, "the SSD is back", BACK, run);
+    step(&mut vm, "the disk grows in use", GROWN, run);
+    run.note(&vm.off_by("systemctl poweroff")?);
+    let mut vm = Vm::power_on(run.cx, &parts, &dir)?;
+    vm.up(BOOT)?;
+    vm.plug(&disk)?;
+    vm.plug(&ssd)?;
+    let names = [vm.device(SERIALS[0])?, vm.device(SERIALS[1])?];
+    let step = |vm: &mut Vm, name: &str, text: &str, run: &mut Run| {
+        let done = seen(vm, &script(text, &names), run);
+        run.check(name, done);
+    };
+    step(&mut vm, "after a start of the machine", STARTED, run);
+    step(
+        &mut vm,
+        "removed in use, with a killed service",
+        REMOVED,
+        run,
+    );
+    Ok(())
+}
+
+/// Runs a script. After a failure the state of the machine is noted.
+fn seen(vm: &mut Vm, script: &str, run: &Run) -> Result<()> {
+    let done = vm.agent.sh(script, LONG).map(|told| run.note(&told));
+    if done.is_err() {
+        let told = "journalctl --no-pager -o short-monotonic -u tandem | tail -40; dmsetup info -c; dmsetup table; dmsetup status; \
+            findmnt /srv/films; lsblk; ls -la /var/lib/tandem/*; dmesg | tail -30; exit 0";
+        run.note(&vm.agent.sh(told, SHORT)?);
+    }
+    done
+}
