@@ -129,7 +129,8 @@ words! {
         /// make the partition of the cache; `system`: the running system is on the disk).
         NotResizable = "not-resizable",
         /// The target of the cache cannot do that. `name`: `at-next-start` (see [`crate::PlanSpec::at_next_start`]),
-        /// `absent` (the kernel does not have the target), `block-size` (`device`: an SSD with larger blocks than the disk).
+        /// `absent` (the kernel does not have the target), `block-size` (`device`: an SSD with larger blocks than the disk),
+        /// `setting` or `shutdown` (settings that the target does not have).
         TargetUnable = "target-unable",
         /// The service cannot have this cache of another system removed: `device` (the disk), `name` (`ssd-missing`;
         /// `failed`: the cache has failed; `system`: another system than LVM has made it; `volume`: the volume is a hidden part

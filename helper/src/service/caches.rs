@@ -180,9 +180,9 @@ impl Service {
             (_, None) => (CacheState::Suspended, String::new()),
         };
         let refused_modes = match (origin, ssd) {
-            (Some(_), Some(_)) if pair.target == Target::DmCache => plan::of_dm_cache(),
             (Some(origin), Some(ssd)) if state != CacheState::Pending => {
-                plan::refused_modes(origin, ssd, mapped(facts, pair), Self::sharing(pair, facts))
+                let sharing = Self::sharing(pair, facts);
+                plan::refused_modes(pair.target, origin, ssd, mapped(facts, pair), sharing)
             }
             _ => Vec::new(),
         };

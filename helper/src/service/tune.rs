@@ -12,7 +12,7 @@ use crate::model::live::Status;
 use crate::model::record::CacheRecord;
 use crate::service::auth::Permission;
 use std::sync::Arc;
-use tandem_api::{CacheState, DirtyLimit, Failure, Kind, Mode, SECTOR_BYTES};
+use tandem_api::{CacheState, DirtyLimit, Failure, Kind, Mode, SECTOR_BYTES, Target};
 use zbus::OwnedObjectPath;
 use zbus::message::Header;
 
@@ -62,6 +62,7 @@ impl Service {
             return Err(Failure::new(Kind::InvalidArgument).name("minutes"));
         }
         self.permitted(header, uuid, Permission::Tune).await?;
+        self.ensure_setting(uuid, "shutdown")?;
         if minutes > 0 {
             self.host.drain_at_shutdown().await?;
         }
@@ -142,6 +143,17 @@ impl Service {
         told.map_err(|e| e.name("paused"))
     }
 
+    /// Checks that the target of a cache has settings.
+    fn ensure_setting(&self, uuid: &str, name: &str) -> Result<(), Failure> {
+        let pair = self.record(uuid)?.pair;
+        match pair.target {
+            Target::Tandem => Ok(()),
+            Target::DmCache => Err(Failure::new(Kind::TargetUnable)
+                .device(&pair.origin.text)
+                .name(name)),
+        }
+    }
+
     /// Keeps jobs away from a cache whose module can take a setting now, if polkit allows it (`.tune`).
     async fn reserve_for_setting(
         self: &Arc<Self>,
@@ -150,6 +162,7 @@ impl Service {
     ) -> Result<(Reservation<'_>, CacheRecord), Failure> {
         let (reserved, record, status) =
             self.reserve_working(header, uuid, Permission::Tune).await?;
+        self.ensure_setting(uuid, "setting")?;
         if status.sample.paused().is_none() {
             return Err(Failure::new(Kind::ModuleTooOld));
         }
@@ -337,6 +350,7 @@ impl Service {
         let ssd = facts.same_hardware(&pair.ssd);
         let ssd = ssd.ok_or_else(|| gone(&pair.ssd.text))?;
         let refused = plan::refused_modes(
+            pair.target,
             origin,
             ssd,
             mapped(&facts, pair),

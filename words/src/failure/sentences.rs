@@ -385,6 +385,11 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             ),
             gettext("Choose another SSD, or set the cache up with Tandem's kernel module."),
         ),
+        Kind::TargetUnable if ["setting", "shutdown"].contains(&failure.name.as_str()) => (
+            gettext("Not With the Kernel's Own Cache"),
+            gettext("The kernel's own cache has no such setting."),
+            gettext("It works as it is: all data is always on the hard disk."),
+        ),
         Kind::TargetUnable => (
             gettext("Not With the Kernel's Own Cache"),
             gettext(

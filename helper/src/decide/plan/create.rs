@@ -38,31 +38,17 @@ pub fn create(
         }
     };
     let erases = has_content(ssd) && made.as_ref().is_none_or(|made| made.new_table);
-    let refused_modes = match spec.target {
-        Target::Tandem => {
-            let sharing = facts.sharing(origin, None);
-            let mut refused = modes::refused_modes(origin, ssd, None, sharing);
-            if spec.at_next_start {
-                checks::at_next_start(origin, ssd, facts)?;
-                if refused.is_empty() {
-                    refused = vec![modes::at_next_start()];
-                }
-            }
-            refused
+    if spec.target == Target::DmCache {
+        fits_dm_cache(spec, origin, ssd)?;
+    }
+    let sharing = facts.sharing(origin, None);
+    let mut refused_modes = modes::refused_modes(spec.target, origin, ssd, None, sharing);
+    if spec.at_next_start {
+        checks::at_next_start(origin, ssd, facts)?;
+        if refused_modes.is_empty() {
+            refused_modes = vec![modes::at_next_start()];
         }
-        Target::DmCache if spec.at_next_start => {
-            return Err(Failure::new(Kind::TargetUnable)
-                .device(&origin.ident.text)
-                .name("at-next-start"));
-        }
-        // The mapping would have the larger blocks, and the file system may not.
-        Target::DmCache if ssd.block_bytes > origin.block_bytes => {
-            return Err(Failure::new(Kind::TargetUnable)
-                .device(&ssd.ident.text)
-                .name("block-size"));
-        }
-        Target::DmCache => modes::of_dm_cache(),
-    };
+    }
     modes::offered(spec.mode, &refused_modes, origin)?;
 
     let pair = Pair {
@@ -118,6 +104,18 @@ pub fn create(
         contents,
         ..Plan::new(JobKind::Create, uuid, actions, warnings, subject)
     })
+}
+
+/// Checks that dm-cache can serve the cache.
+fn fits_dm_cache(spec: &PlanSpec, origin: &Device, ssd: &Device) -> Result<(), Failure> {
+    let (device, name) = match () {
+        () if spec.at_next_start => (origin, "at-next-start"),
+        // The mapping would have the larger blocks, and the file system may not.
+        () if ssd.block_bytes > origin.block_bytes => (ssd, "block-size"),
+        () => return Ok(()),
+    };
+    let refused = Failure::new(Kind::TargetUnable).device(&device.ident.text);
+    Err(refused.name(name))
 }
 
 /// The actions that put the cache over the disk. `empty`: the actions that make an empty place for the cache on the

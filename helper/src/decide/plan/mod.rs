@@ -19,7 +19,7 @@ use crate::model::facts::{Device, Facts, Ident, Mount};
 pub use checks::misses_cache;
 pub use create::{create, find, needs_ssd_content};
 pub use judge::judge;
-pub use modes::{of_dm_cache, offered, refused_modes};
+pub use modes::{offered, refused_modes};
 pub use other::end_other;
 pub use partition::layout;
 pub use remove::{RemoveInput, Unwritten, remove};

@@ -2,19 +2,23 @@
 //! The modes that the service offers for a disk and an SSD.
 
 use crate::model::facts::Device;
-use tandem_api::{Failure, Kind, Mode, ModeRefusal, RefusedMode, Sharing};
+use tandem_api::{Failure, Kind, Mode, ModeRefusal, RefusedMode, Sharing, Target};
 
 /// File systems that other systems on the same machine are likely to write to.
 pub(super) const FOREIGN: [&str; 5] = ["ntfs", "vfat", "exfat", "hfsplus", "BitLocker"];
 
-/// The modes that the service refuses. `mapped`: the mapping of the cache, if there is a cache already. Then the names
+/// The modes that the service refuses for a cache that this target serves. `mapped`: the mapping of the cache, if there is a cache already. Then the names
 /// that the system uses at its start lead to the mapping. `sharing`: what beside a cache changes the disk.
 pub fn refused_modes(
+    target: Target,
     origin: &Device,
     ssd: &Device,
     mapped: Option<&Device>,
     sharing: Sharing,
 ) -> Vec<RefusedMode> {
+    if target == Target::DmCache {
+        return of_dm_cache();
+    }
     let mut named = [Some(origin), mapped].into_iter().flatten();
     let at_start = named.clone().any(Device::used_at_start);
     let early = named.clone().any(|device| device.used_early().is_some());
@@ -56,7 +60,7 @@ pub fn at_next_start() -> RefusedMode {
 
 /// The modes that the service refuses for each cache of dm-cache. In write-back, after a crash dm-cache takes all its copies for
 /// newer than the disk, also where another system has changed the disk since. Write-around is unknown to dm-cache.
-pub fn of_dm_cache() -> Vec<RefusedMode> {
+fn of_dm_cache() -> Vec<RefusedMode> {
     let refused = |mode| RefusedMode {
         mode,
         reason: ModeRefusal::Target,

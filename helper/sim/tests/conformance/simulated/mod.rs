@@ -9,6 +9,7 @@ mod grub;
 mod health;
 mod judged;
 mod kept;
+mod kernel_cache;
 mod kernels;
 mod naming;
 mod network;
