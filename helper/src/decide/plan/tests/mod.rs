@@ -3,6 +3,7 @@
 
 mod early;
 mod judge;
+mod kernel_cache;
 mod later;
 mod network;
 mod other;

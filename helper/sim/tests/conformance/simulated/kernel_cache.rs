@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! dm-cache of the kernel serves the cache, on a machine that cannot load the module.
+
+use super::fill;
+use crate::Bench;
+use crate::common::until;
+use crate::writeback::reason;
+use tandem_api::*;
+
+/// A request for a cache of dm-cache, on a machine without the module.
+async fn bench() -> (Bench, SimulationProxy<'static>) {
+    let mut bench = Bench::simulated().await;
+    bench.spec.target = Target::DmCache;
+    let levers = bench.machine.simulation().await;
+    levers.set_module(ModuleState::NotBuilt).await.unwrap();
+    (bench, levers)
+}
+
+#[tokio::test]
+async fn without_the_module_a_cache_is_made_used_and_removed() {
+    let (bench, _) = bench().await;
+    let machine = &bench.machine;
+    assert_eq!(machine.manager().await.has_dm_cache().await, Ok(true));
+    let own = PlanSpec {
+        target: Target::Tandem,
+        ..bench.spec.clone()
+    };
+    let refused = machine.create(&own).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::ModuleNotBuilt);
+    let plan = machine.plan(&bench.spec).await.unwrap();
+    assert!(plan.steps.iter().all(|s| s.kind != StepKind::LoadModule));
+    machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    assert_eq!(cache.target().await, Ok(Target::DmCache));
+    assert_eq!(cache.state().await, Ok(CacheState::Active));
+    let offered = cache.refused_modes().await.unwrap();
+    assert!(offered.iter().all(|r| r.reason == ModeRefusal::Target));
+    assert_eq!(offered.len(), 2);
+    for mode in [Mode::Writeback, Mode::Writearound] {
+        let refused = Failure::from(cache.set_mode(mode).await.unwrap_err());
+        assert_eq!(refused.kind, Kind::ModeRefused, "{mode}");
+        let spec = PlanSpec {
+            mode,
+            ..bench.spec.clone()
+        };
+        assert_eq!(
+            machine.plan(&spec).await.unwrap_err().kind,
+            Kind::ModeRefused
+        );
+    }
+    for refused in [
+        cache.set_paused(true).await.unwrap_err(),
+        cache
+            .set_dirty_limit(DirtyLimit::default())
+            .await
+            .unwrap_err(),
+        cache.set_shutdown_minutes(5).await.unwrap_err(),
+    ] {
+        assert_eq!(Failure::from(refused).kind, Kind::TargetUnable);
+    }
+    machine.remove(&cache).await.unwrap();
+    assert!(machine.caches().await.is_empty());
+    bench.nothing_lost().await;
+}
+
+// promise 19: programs/conformance::simulated::kernel_cache::each_start_is_cold
+#[tokio::test]
+async fn each_start_is_cold() {
+    let (bench, levers) = bench().await;
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let before = fill(&cache, &levers).await;
+    assert!(before > 0);
+    levers.restart().await.unwrap();
+    until("a cold start", async || {
+        let sample = cache.latest().await.unwrap();
+        cache.state().await == Ok(CacheState::Active) && sample.frames_used < before / 2
+    })
+    .await;
+    bench.machine.remove(&cache).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_ssd_leaves_the_disk_alone_and_is_used_again_when_it_is_back() {
+    let (bench, levers) = bench().await;
+    let disk = bench.spec.origin.clone();
+    levers.mount(&disk, "/media/x").await.unwrap();
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    for _ in 0..2 {
+        levers.unplug(&bench.spec.ssd).await.unwrap();
+        reason(&cache, "ssd-error").await;
+        // dm-cache would answer with errors. The mapping leads to the disk alone.
+        until("the disk alone", async || {
+            cache.state().await == Ok(CacheState::Bypass)
+                && cache.mount_points().await.unwrap() == ["/media/x"]
+        })
+        .await;
+        levers.replug(&bench.spec.ssd).await.unwrap();
+        until("the SSD", async || {
+            cache.state().await == Ok(CacheState::Active)
+        })
+        .await;
+    }
+    bench.machine.remove(&cache).await.unwrap();
+    bench.nothing_lost().await;
+}
