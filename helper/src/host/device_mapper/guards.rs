@@ -2,6 +2,7 @@
 //! Checks which device an action names, and whether the action may change the device.
 
 use super::step;
+use crate::machine::dm::control::is_part;
 use crate::machine::mounts::table::Mounts;
 use crate::model::action::Pair;
 use crate::model::facts::Device;
@@ -64,11 +65,11 @@ pub fn free_to_map(device: &Device, pair: &Pair) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a volume is the mapping of `pair`.
+/// Whether a volume is the mapping of `pair`, or a part of its SSD.
 fn is_mapping(name: &str, pair: &Pair) -> bool {
     let uuid =
         crate::read_lossy(crate::machine::blocks::sysfs(name).join("dm/uuid")).unwrap_or_default();
-    uuid.trim() == pair.dm_uuid()
+    uuid.trim() == pair.dm_uuid() || is_part(uuid.trim(), &pair.uuid)
 }
 
 /// Checks that no program has made partitions or a file system on the SSD since the plan.

@@ -13,7 +13,7 @@ mod repeat;
 
 pub use self::failure::{DmFailure, explain};
 pub use self::foreign::Foreign;
-pub use self::parts::is_part_of;
+pub use self::parts::{is_part, is_part_of};
 
 use self::failure::{failed, other};
 use self::repeat::each;

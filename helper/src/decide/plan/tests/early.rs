@@ -45,6 +45,6 @@ fn a_disk_that_an_initial_file_system_uses_is_refused() {
     let [_, disk, ssd] = cached.facts.devices.as_slice() else {
         panic!("three devices");
     };
-    let refused = refused_modes(ssd, ssd, Some(disk), Sharing::Alone);
+    let refused = refused_modes(Target::Tandem, ssd, ssd, Some(disk), Sharing::Alone);
     assert_eq!(refused[0].reason, ModeRefusal::MountedAtStart);
 }

@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::model::action::Pair;
-use tandem_api::Target;
 
 fn scene() -> Scene {
     Scene::new().with(|s| s.spec.target = Target::DmCache)

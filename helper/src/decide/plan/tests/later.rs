@@ -143,6 +143,6 @@ fn nothing_is_to_be_on_the_ssd_only_before_or_below_the_running_system() {
     // The same when the system runs through the cache already.
     let scene = in_use_at("/");
     let (plain, mapped) = (&scene.facts.devices[2], &scene.facts.devices[1]);
-    let refused = refused_modes(plain, plain, Some(mapped), Sharing::Alone);
+    let refused = refused_modes(Target::Tandem, plain, plain, Some(mapped), Sharing::Alone);
     assert_eq!(refused[0].reason, ModeRefusal::System);
 }

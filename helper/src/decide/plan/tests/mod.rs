@@ -18,7 +18,7 @@ use crate::model::action::MountDevice;
 use crate::model::facts::{Device, Facts, Holder, Ident, Mount, Mounter, StartEntry, StartTable};
 use std::collections::BTreeSet;
 use tandem_api::{
-    Failure, FileUser, Kind, Mode, ModeRefusal, PlanSpec, RefusedMode, SsdHealth, StepKind,
+    Failure, FileUser, Kind, Mode, ModeRefusal, PlanSpec, RefusedMode, SsdHealth, StepKind, Target,
     WarningKind,
 };
 
@@ -129,7 +129,7 @@ impl Scene {
             erase_ssd: false,
             at_next_start: false,
             partition_bytes: 0,
-            target: tandem_api::Target::Tandem,
+            target: Target::Tandem,
         };
         Self {
             facts: Facts {

@@ -30,6 +30,12 @@ fn names(uuid: &str) -> [String; 2] {
     ["meta", "data"].map(|part| format!("{PARTS_PREFIX}{part}-{uuid}"))
 }
 
+/// Whether a mapping with this UUID is a part of the SSD of a cache. Parts are left where another program has removed the
+/// mapping of the cache.
+pub fn is_part(dm_uuid: &str, cache: &str) -> bool {
+    names(cache).iter().any(|name| name == dm_uuid)
+}
+
 /// Whether a block device (its kernel name) is a part of the SSD of the cache whose mapping has the kernel name `ours`.
 pub fn is_part_of(name: &str, ours: &str) -> bool {
     let folder = Path::new("/sys/block").join(name);
