@@ -48,28 +48,33 @@ pub fn figures(sample: &Sample) -> Vec<Figure> {
             gettext("Removed from the SSD to make room"),
             frames("evictions"),
         ),
-        (
-            gettext("Written Back"),
-            gettext("Saved to the SSD first, written to the hard disk later"),
-            sectors(sample.drained_sectors),
-        ),
-        (
-            gettext("Hard Disk Flushes"),
-            gettext("Times the hard disk had to save everything in its own memory"),
-            times("flushes_disk"),
-        ),
-        (
-            gettext("SSD Flushes"),
-            gettext("Times the SSD had to save everything in its own memory"),
-            times("flushes_ssd"),
-        ),
     ]);
+    // dm-cache has no journal, and counts none of these.
     if sample.journal_total > 0 {
-        all.push((
-            gettext("Journal in Use Now"),
-            gettext("Where the SSD notes what is on it; cleaned up automatically when half full"),
-            percent(sample.journal_used as f64 / sample.journal_total as f64),
-        ));
+        all.extend([
+            (
+                gettext("Written Back"),
+                gettext("Saved to the SSD first, written to the hard disk later"),
+                sectors(sample.drained_sectors),
+            ),
+            (
+                gettext("Hard Disk Flushes"),
+                gettext("Times the hard disk had to save everything in its own memory"),
+                times("flushes_disk"),
+            ),
+            (
+                gettext("SSD Flushes"),
+                gettext("Times the SSD had to save everything in its own memory"),
+                times("flushes_ssd"),
+            ),
+            (
+                gettext("Journal in Use Now"),
+                gettext(
+                    "Where the SSD notes what is on it; cleaned up automatically when half full",
+                ),
+                percent(sample.journal_used as f64 / sample.journal_total as f64),
+            ),
+        ]);
     }
     all.extend(wait(gettext("SSD Response Time"), &sample.ssd_latency));
     all.extend(wait(
@@ -159,6 +164,17 @@ mod tests {
         assert_eq!(value("Journal in Use Now"), "25%");
         assert_eq!(value("Hard Disk Flushes"), "7");
         assert!(shown.iter().all(|figure| !figure.title.contains("Error")));
+    }
+
+    #[test]
+    fn what_a_target_without_a_journal_does_not_count_is_not_shown() {
+        let of_dm_cache = Sample {
+            journal_total: 0,
+            ..sample(&[("fills", 100)])
+        };
+        let shown = figures(&of_dm_cache);
+        let titles: Vec<_> = shown.iter().map(|figure| figure.title.as_str()).collect();
+        assert_eq!(titles, ["Added", "Replaced"]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod response;
 mod safety;
 mod speed;
 mod state;
+mod target;
 mod time;
 mod traffic;
 
@@ -54,6 +55,7 @@ pub use response::{ResponseWords, response_words};
 pub use safety::{Safety, SafetyAmounts, SafetyFacts, safety};
 pub use speed::{SpeedLine, SpeedPart, SpeedWords, speed_words};
 pub use state::{CacheWords, Severity, StateFacts, is_put_away, state_words};
+pub use target::target_words;
 pub use time::{date, duration};
 pub use traffic::{Share, read_shares, reason_words, write_shares};
 

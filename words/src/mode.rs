@@ -2,7 +2,7 @@
 //! The words for the modes of a cache, and for the risks of each mode.
 
 use gettextrs::gettext;
-use tandem_api::{Mode, RefusedMode};
+use tandem_api::{Mode, ModeRefusal, RefusedMode};
 
 use crate::{bytes, duration, fill};
 
@@ -99,7 +99,13 @@ pub fn refusal(mode: Mode, refused: &[RefusedMode]) -> String {
     refused
         .iter()
         .find(|refused| refused.mode == mode)
-        .map(|refused| mode_refusal(refused.reason.as_str()))
+        .map(|refused| match (mode, refused.reason) {
+            // The reason in the other sentence is one against write-back.
+            (Mode::Writearound, ModeRefusal::Target) => {
+                gettext("Not available with the kernel's own cache, which has no such mode.")
+            }
+            (_, reason) => mode_refusal(reason.as_str()),
+        })
         .unwrap_or_default()
 }
 
@@ -203,7 +209,6 @@ pub fn unwritten_short(dirty: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_api::ModeRefusal;
 
     #[test]
     fn what_waits_is_named_with_its_time_as_long_as_there_is_any() {
@@ -244,6 +249,11 @@ mod tests {
             assert!(why.ends_with('.') && why != mode_refusal("?"), "{reason}");
             assert_eq!(refusal(Mode::Writethrough, &refused), "");
         }
+        let refused = [RefusedMode {
+            mode: Mode::Writearound,
+            reason: ModeRefusal::Target,
+        }];
+        assert!(refusal(Mode::Writearound, &refused).contains("no such mode"));
     }
 
     #[test]

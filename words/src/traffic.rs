@@ -2,7 +2,7 @@
 //! Where requests went: from the SSD, from the disk, or past the cache and why.
 
 use gettextrs::gettext;
-use tandem_api::{Direction, SECTOR_BYTES};
+use tandem_api::{Direction, SECTOR_BYTES, Target};
 
 use crate::fill;
 
@@ -21,9 +21,13 @@ pub struct Share {
     pub share: f64,
 }
 
-/// The ways of reads, the SSD first.
+/// The ways of reads, the SSD first. `target`: what serves the cache.
 #[must_use]
-pub fn read_shares(reads: &Direction) -> Vec<Share> {
+pub fn read_shares(reads: &Direction, target: Target) -> Vec<Share> {
+    let missed = match target {
+        Target::Tandem => gettext("Was not cached; it is now"),
+        Target::DmCache => gettext("Cached when it is used more often"),
+    };
     let ways = vec![
         (
             "hit",
@@ -34,7 +38,7 @@ pub fn read_shares(reads: &Direction) -> Vec<Share> {
         (
             "missed",
             gettext("From the Hard Disk"),
-            gettext("Was not cached; it is now"),
+            missed,
             reads.missed,
         ),
     ];
@@ -162,18 +166,22 @@ mod tests {
                 value,
             })
             .to_vec();
-        let ways = read_shares(&Direction {
+        let reads = Direction {
             requested: 100,
             hit: 70,
             missed: 10,
             bypassed,
-        });
+        };
+        let ways = read_shares(&reads, Target::Tandem);
         assert_eq!(
             ways.iter().map(|way| way.key.as_str()).collect::<Vec<_>>(),
             ["hit", "missed", "sequential"]
         );
         assert!((ways.iter().map(|way| way.share).sum::<f64>() - 1.0).abs() < 1e-9);
         assert_eq!(ways[0].bytes, 70 * 512);
+        // dm-cache waits until a block is used more often.
+        let of_dm_cache = read_shares(&reads, Target::DmCache);
+        assert!(!of_dm_cache[1].subtitle.contains("it is now"));
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub fn service(objects: &Objects) -> Option<ServiceFacts> {
             detail,
             key: read(manager, "SigningKey").unwrap_or(SigningKey::Unknown),
             kernel: read(manager, "Kernel").unwrap_or_default(),
+            // A service of an older version cannot set such a cache up.
+            has_dm_cache: read(manager, "HasDmCache").unwrap_or_default(),
         },
         kernels_without_module: read(manager, "KernelsWithoutModule").unwrap_or_default(),
         minimum_ssd_bytes: read(manager, "MinimumSsdBytes").unwrap_or_default(),
@@ -71,6 +73,7 @@ fn cache(path: &str, values: &Properties) -> Option<CacheFacts> {
         },
         origin: read(values, "OriginText")?,
         ssd: read(values, "SsdText")?,
+        target: read(values, "Target").unwrap_or_default(),
         mode: read(values, "Mode")?,
         waits_for_kernel: read(values, "WaitsForKernel").unwrap_or_default(),
         grub_would_fail: read(values, "GrubWouldFail").unwrap_or_default(),

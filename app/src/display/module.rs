@@ -274,6 +274,7 @@ mod tests {
                     detail: "linux-headers-6.1.0-1".into(),
                     key,
                     kernel: "6.1.0-1".into(),
+                    has_dm_cache: false,
                 })
             })
         })
@@ -317,6 +318,7 @@ mod tests {
             detail: detail.into(),
             key: SigningKey::NotNeeded,
             kernel: "6.1".into(),
+            has_dm_cache: false,
         };
         let log = "make: entering\n  map.c:7: error: no bio\nmake: *** Error 2\n\n";
         assert_eq!(reason(&facts(log)), "map.c:7: error: no bio");

@@ -4,7 +4,7 @@
 use tandem_api::{
     CacheState, DeviceText, DirtyLimit, DiskCandidate, DiskWatch, Failure, FoundCache, JobKind,
     JudgedDevice, Mode, ModuleProblem, ModuleState, OtherCache, RefusedMode, Sharing, SigningKey,
-    SpeedTest, SsdHealth, Step, StepKind,
+    SpeedTest, SsdHealth, Step, StepKind, Target,
 };
 
 use super::inventory::CacheParts;
@@ -22,6 +22,8 @@ pub struct CacheFacts {
     pub origin: DeviceText,
     /// The SSD, as last known.
     pub ssd: DeviceText,
+    /// What serves the cache.
+    pub target: Target,
     /// How writes are treated.
     pub mode: Mode,
     /// The user chose write-back, which waits until every kernel that may start next has the module.
@@ -66,6 +68,13 @@ impl CacheFacts {
     pub fn shutdown_limit(&self) -> Option<u64> {
         let runs = matches!(self.state, CacheState::Active | CacheState::Suspended);
         (runs && self.shutdown_minutes > 0).then(|| u64::from(self.shutdown_minutes) * 60)
+    }
+
+    /// Whether data may wait on the SSD, so that the limits of that apply.
+    #[must_use]
+    pub fn can_write_back(&self) -> bool {
+        let chosen = self.mode == Mode::Writeback || self.waits_for_kernel;
+        chosen && self.target == Target::Tandem
     }
 
     /// Whether the samples of this cache are current. Where a device failed or is missing, or the cache is not in use,
@@ -156,6 +165,8 @@ pub struct ModuleFacts {
     pub key: SigningKey,
     /// Release of the running kernel.
     pub kernel: String,
+    /// Whether the running kernel has dm-cache, which serves a cache without the module.
+    pub has_dm_cache: bool,
 }
 
 impl ModuleFacts {

@@ -90,6 +90,7 @@ mod tests {
                 detail: String::new(),
                 key: SigningKey::NotNeeded,
                 kernel: String::new(),
+                has_dm_cache: false,
             },
             kernels_without_module: vec![],
             minimum_ssd_bytes: 0,

@@ -7,6 +7,7 @@ mod choices;
 mod commands;
 mod dirty_limit;
 mod history;
+mod menu;
 mod numbers;
 mod pause;
 mod removal;
@@ -21,11 +22,11 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::{DirtyLimit, DiskCandidate, LongHistory, Span};
+use tandem_api::{DirtyLimit, DiskCandidate, LongHistory, Span, Target};
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{cache_name, full_name, health_words, mode_words};
+use crate::display::{cache_name, full_name, health_words, mode_words, target_words};
 use crate::model::objects::CacheObject;
 use crate::model::store::Store;
 use crate::widgets::chart::Chart;
@@ -36,6 +37,7 @@ use crate::widgets::job_card::JobCard;
 use crate::widgets::share_row::ShareRow;
 use crate::widgets::state_banner::StateBanner;
 use crate::widgets::unwritten_card::UnwrittenCard;
+use commands::CHANGE_MODE;
 pub(super) use numbers::{hit_caption, hit_rate_words};
 use pause::PAUSE;
 use removal::REMOVE;
@@ -85,6 +87,8 @@ mod imp {
         #[template_child]
         pub hit_total_caption: TemplateChild<gtk::Label>,
         #[template_child]
+        pub times_tile: TemplateChild<gtk::Box>,
+        #[template_child]
         pub times: TemplateChild<gtk::Label>,
         #[template_child]
         pub times_caption: TemplateChild<gtk::Label>,
@@ -127,6 +131,8 @@ mod imp {
         pub ssd: TemplateChild<adw::ActionRow>,
         #[template_child]
         pub mounted: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub served: TemplateChild<adw::ActionRow>,
         #[template_child]
         pub mode: TemplateChild<adw::ActionRow>,
         #[template_child]
@@ -181,7 +187,7 @@ mod imp {
             UnwrittenCard::ensure_type();
             class.bind_template();
             class.install_action("cache.rename", None, |page, _, _| page.rename());
-            class.install_action("cache.change-mode", None, |page, _, _| page.change_mode());
+            class.install_action(CHANGE_MODE, None, |page, _, _| page.change_mode());
             class.install_action("cache.test-speed", None, |page, _, _| page.test_speed());
             class.install_action("cache.change-size", None, |page, _, _| page.change_size());
             class.install_action("cache.reset-statistics", None, |page, _, _| {
@@ -354,6 +360,8 @@ impl CachePage {
         set(&imp.mounted, &facts.mount_points.join(", "));
         imp.mounted.set_visible(!facts.mount_points.is_empty());
         set(&imp.mode, &mode_words(facts.mode, facts.waits_for_kernel));
+        set(&imp.served, &target_words(facts.target).join("\n"));
+        imp.served.set_visible(facts.target == Target::DmCache);
         imp.health.show_health(&health_words(&facts.health));
         self.refresh_before_off(&facts);
         self.refresh_dirty_limit(&facts);

@@ -18,7 +18,7 @@ use gtk::glib;
 use stage::hand;
 use tandem_api::{
     CacheState, DeviceText, DirtyLimit, Failure, JobKind, Kind, Mode, Sharing, SsdHealth, Step,
-    StepKind,
+    StepKind, Target,
 };
 use tandem_app::application;
 use tandem_app::model::facts::{CacheFacts, JobFacts};
@@ -107,6 +107,7 @@ fn cache_facts(uuid: &str) -> CacheFacts {
         },
         origin: device("Disk", "Films"),
         ssd: device("Flash", ""),
+        target: Target::Tandem,
         mode: Mode::Writethrough,
         waits_for_kernel: false,
         grub_would_fail: false,

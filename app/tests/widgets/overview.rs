@@ -24,6 +24,7 @@ fn service(caches: Vec<CacheFacts>) -> ServiceFacts {
             detail: String::new(),
             key: SigningKey::NotNeeded,
             kernel: "6.1".into(),
+            has_dm_cache: false,
         },
         kernels_without_module: vec![],
         minimum_ssd_bytes: 0,

@@ -216,6 +216,8 @@ async fn cache(
             .into_iter()
             .find(|name| !name.is_empty())
             .unwrap_or_default(),
+        // A service of an older version does not say that.
+        target: proxy.target().await.unwrap_or_default(),
         mode: proxy.mode().await?,
         state,
         reason: proxy.state_reason().await?,

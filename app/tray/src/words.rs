@@ -2,7 +2,7 @@
 //! States in words and icons. Pure.
 
 use gettextrs::{gettext, ngettext};
-use tandem_api::{CacheState, Mode, Sharing};
+use tandem_api::{CacheState, Mode, Sharing, Target};
 use tandem_words::{
     Reader, SafetyAmounts, SafetyFacts, Severity, StateFacts, bytes, duration, fill, safety,
     state_words,
@@ -15,6 +15,8 @@ pub struct Shown {
     pub uuid: String,
     /// Name that a person gave the cache, or label or model of its disk.
     pub disk: String,
+    /// What serves the cache.
+    pub target: Target,
     /// How writes are treated.
     pub mode: Mode,
     /// State of the cache.
@@ -51,9 +53,9 @@ impl Shown {
         self.state == CacheState::Active && self.dirty_bytes.is_some_and(|dirty| dirty > 0)
     }
 
-    /// Whether the cache works, so that a person can pause it or have it go on.
+    /// Whether the cache works, so that a person can pause it or have it go on. dm-cache knows no pause.
     pub fn can_pause(&self) -> bool {
-        self.state == CacheState::Active
+        self.state == CacheState::Active && self.target == Target::Tandem
     }
 
     /// How urgently the cache asks for attention.
@@ -201,6 +203,7 @@ pub(crate) mod tests {
         Shown {
             uuid: String::new(),
             disk: "Films".into(),
+            target: Target::Tandem,
             mode: Mode::Writethrough,
             state,
             reason: String::new(),
@@ -244,6 +247,17 @@ pub(crate) mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn only_a_cache_that_can_be_paused_has_an_entry_for_it() {
+        let works = cache(CacheState::Active, None);
+        assert!(works.can_pause());
+        let of_dm_cache = Shown {
+            target: Target::DmCache,
+            ..works
+        };
+        assert!(!of_dm_cache.can_pause());
     }
 
     #[test]

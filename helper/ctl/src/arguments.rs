@@ -9,7 +9,7 @@ pub use help::{command, command_with_headings};
 use clap::{Parser, Subcommand};
 use gettextrs::gettext;
 use std::path::PathBuf;
-use tandem_api::Mode;
+use tandem_api::{Mode, Target};
 
 #[derive(Parser)]
 #[command(version)]
@@ -32,6 +32,18 @@ pub struct Choice {
     pub erase_ssd: bool,
     #[arg(long)]
     pub at_next_start: bool,
+    #[arg(long)]
+    pub kernel_cache: bool,
+}
+
+impl Choice {
+    /// What is to serve the cache.
+    pub fn target(&self) -> Target {
+        match self.kernel_cache {
+            true => Target::DmCache,
+            false => Target::Tandem,
+        }
+    }
 }
 
 #[derive(Subcommand)]

@@ -214,6 +214,9 @@ fn described(argument: Arg, path: &str) -> Arg {
         (_, "at_next_start") => gettext(
             "Prepare the SSD now, and use it from the next start of the computer on: for disks that are always in use",
         ),
+        (_, "kernel_cache") => gettext(
+            "Have the kernel's own cache (dm-cache) serve it, without Tandem's kernel module: it begins empty at each start of the computer, knows only writethrough, and cannot be paused",
+        ),
         (_, "count") => gettext("End after this many samples"),
         (_, "stop") => gettext("Stop, and forget what was seen"),
         (_, "last") => gettext("Show the last result of the cache again, and test nothing"),

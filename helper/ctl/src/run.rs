@@ -7,8 +7,10 @@ use crate::job::follow;
 use crate::status::{facts, status, watch};
 use crate::{Ending, advice, devices, emit, found, names, others, report, say, speed, words};
 use gettextrs::gettext;
-use tandem_api::{CacheProxy, CacheState, DirtyLimit, JobProxy, ManagerProxy, Mode, PlanSpec};
-use tandem_words::{bytes, fill, mode_warnings};
+use tandem_api::{
+    CacheProxy, CacheState, DirtyLimit, JobProxy, ManagerProxy, Mode, PlanSpec, Target,
+};
+use tandem_words::{bytes, fill, mode_warnings, target_words};
 use tandemctl_arguments::{Choice, Request};
 use zbus::Connection;
 
@@ -20,12 +22,14 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
         Request::Plan(choice) => {
             let manager = ManagerProxy::new(&connection).await?;
             let plan = manager.plan(&spec(&connection, &choice).await?).await?;
+            tell_target(&choice, json);
             show_plan(&plan, json);
             Ok(())
         }
         Request::Create { choice, yes } => {
             let manager = ManagerProxy::new(&connection).await?;
             let plan = manager.plan(&spec(&connection, &choice).await?).await?;
+            tell_target(&choice, json);
             agree(&plan, yes, json)?;
             let job = manager.create(&plan.plan_id, &plan.digest).await?;
             follow(&connection, job, json).await
@@ -211,6 +215,16 @@ async fn wait(connection: &Connection, cache: &CacheProxy<'_>, pause: bool) -> R
     Ok(())
 }
 
+/// Says what is to serve the cache, unless that is what serves every cache.
+fn tell_target(choice: &Choice, json: bool) {
+    if json || choice.target() == Target::Tandem {
+        return;
+    }
+    let [by, known] = target_words(choice.target());
+    say(words::fact(&gettext("Served by:"), by));
+    say(words::fact("", known));
+}
+
 async fn spec(connection: &Connection, choice: &Choice) -> Result<PlanSpec, Ending> {
     Ok(PlanSpec {
         origin: devices::find(connection, &choice.disk).await?,
@@ -219,7 +233,7 @@ async fn spec(connection: &Connection, choice: &Choice) -> Result<PlanSpec, Endi
         erase_ssd: choice.erase_ssd,
         at_next_start: choice.at_next_start,
         partition_bytes: choice.partition.unwrap_or(0),
-        target: tandem_api::Target::Tandem,
+        target: choice.target(),
     })
 }
 

@@ -6,11 +6,11 @@ use crate::words::{self, fact};
 use crate::{Ending, emit, found, say};
 use futures_util::{FutureExt, StreamExt};
 use gettextrs::gettext;
-use tandem_api::{CacheProxy, CacheState, SECTOR_BYTES, Sample, SelfReport, Span};
+use tandem_api::{CacheProxy, CacheState, SECTOR_BYTES, Sample, SelfReport, Span, Target};
 use tandem_words::{
     Reader, SafetyAmounts, SafetyFacts, Share, StateFacts, bytes, candidate_words, duration,
-    figures, fill, health_words, percent, read_shares, safety, state_words, unwritten_words,
-    write_shares, written_words,
+    figures, fill, health_words, percent, read_shares, safety, state_words, target_words,
+    unwritten_words, write_shares, written_words,
 };
 use zbus::Connection;
 
@@ -34,6 +34,11 @@ async fn fresh(cache: &CacheProxy<'_>) -> Result<Sample, Ending> {
     Ok(cache.latest().await?)
 }
 
+/// What serves a cache. A service of an older version does not say that.
+async fn target(cache: &CacheProxy<'_>) -> Target {
+    cache.target().await.unwrap_or_default()
+}
+
 /// The facts of a cache, as `--json` shows them.
 pub async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> {
     let latest = fresh(cache).await?;
@@ -45,6 +50,7 @@ pub async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> 
         "ssd_written": cache.long_history(Span::Day).await?.ssd_written,
         "origin": cache.origin_text().await?,
         "ssd": cache.ssd_text().await?,
+        "target": target(cache).await,
         "mode": cache.mode().await?,
         "state": cache.state().await?,
         "reason": cache.state_reason().await?,
@@ -168,6 +174,12 @@ async fn show(cache: &CacheProxy<'_>) -> Result<(), Ending> {
         &gettext("Mode:"),
         words::mode(mode, cache.waits_for_kernel().await?),
     ));
+    let served = target(cache).await;
+    let [by, known] = target_words(served);
+    say(fact(&gettext("Served by:"), by));
+    if !known.is_empty() {
+        say(fact("", known));
+    }
     let limit = cache.dirty_limit().await?;
     if !limit.is_default() {
         say(fact(&gettext("Limit:"), words::dirty_limit(&limit)));
@@ -190,13 +202,13 @@ async fn show(cache: &CacheProxy<'_>) -> Result<(), Ending> {
             &gettext("Unwritten:"),
             waits.unwrap_or_else(|| gettext("Everything is on the hard disk")),
         ));
-        counters(&sample).iter().for_each(say);
+        counters(&sample, served).iter().for_each(say);
     }
     Ok(())
 }
 
 /// What the cache has done since its assembly.
-fn counters(sample: &Sample) -> Vec<String> {
+fn counters(sample: &Sample, target: Target) -> Vec<String> {
     let room = |frames: u64| {
         let sectors = frames.saturating_mul(sample.frame_sectors);
         bytes(sectors.saturating_mul(SECTOR_BYTES))
@@ -224,7 +236,7 @@ fn counters(sample: &Sample) -> Vec<String> {
         words.collect::<Vec<_>>().join(", ")
     };
     for (name, ways) in [
-        (gettext("Reads:"), ways(read_shares(&sample.read))),
+        (gettext("Reads:"), ways(read_shares(&sample.read, target))),
         (
             gettext("Writes:"),
             ways(write_shares(&sample.write, sample.write_back_sectors)),
@@ -323,7 +335,9 @@ mod tests {
             events: vec![event("cold_start", 2), event("fills", 1_000)],
             ..Sample::default()
         };
-        let told = counters(&sample).join("\n").replace('\u{a0}', " ");
+        let told = counters(&sample, Target::Tandem)
+            .join("\n")
+            .replace('\u{a0}', " ");
         for part in [
             "1.6 MB of 16.4 MB used",
             "From the SSD 10.2 MB (50%), Skipped: Large Transfers 10.2 MB (50%)",

@@ -4,7 +4,7 @@
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
-use tandem_api::{CacheState, Mode};
+use tandem_api::{CacheState, Target};
 
 use super::{CachePage, choices};
 use crate::model::facts::CacheFacts;
@@ -26,9 +26,9 @@ impl CachePage {
     /// Shows the setting of the service.
     pub(super) fn refresh_before_off(&self, facts: &CacheFacts) {
         let imp = self.imp();
-        let is_used = facts.mode == Mode::Writeback || facts.waits_for_kernel;
+        let is_used = facts.can_write_back() || facts.shutdown_minutes > 0;
         imp.before_off
-            .set_visible(is_used || facts.shutdown_minutes > 0);
+            .set_visible(is_used && facts.target == Target::Tandem);
         imp.before_off
             .set_sensitive(facts.state == CacheState::Active);
         let minutes = facts.shutdown_minutes;

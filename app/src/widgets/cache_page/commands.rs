@@ -2,10 +2,12 @@
 //! The commands of the page, and the card of the job that changes the cache.
 
 use adw::subclass::prelude::*;
+use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use gtk::prelude::*;
 
 use super::CachePage;
+use super::menu::offer;
 use crate::client::Client;
 use crate::model::facts::CacheFacts;
 use crate::model::objects::JobObject;
@@ -14,6 +16,9 @@ use crate::widgets::mode_dialog::ask_for_mode;
 use crate::widgets::remove_dialog::{ask_to_remove, show_failure};
 use crate::widgets::rename_dialog::ask_for_name;
 use crate::widgets::resize_dialog::ask_for_size;
+
+/// The action of the entry of the menu.
+pub(super) const CHANGE_MODE: &str = "cache.change-mode";
 
 impl CachePage {
     /// The job that changes this cache now.
@@ -91,6 +96,16 @@ impl CachePage {
         self.run_command(|parent, client, cache| async move {
             ask_for_name(parent.as_ref(), &client, &cache);
         });
+    }
+
+    /// Enables the ways to change the mode. `has_modes`: the target of the cache has more than one.
+    pub(super) fn enable_modes(&self, enabled: bool, has_modes: bool) {
+        let imp = self.imp();
+        imp.mode.set_activatable(enabled);
+        imp.mode_arrow.set_visible(enabled);
+        self.action_set_enabled(CHANGE_MODE, enabled);
+        let (before, words) = ("cache.test-speed", gettext("Change _Mode…"));
+        offer(&imp.cache_section, CHANGE_MODE, before, &words, has_modes);
     }
 
     pub(super) fn change_mode(&self) {

@@ -4,7 +4,7 @@
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
-use tandem_api::{DirtyLimit, Mode};
+use tandem_api::DirtyLimit;
 
 use super::{CachePage, choices};
 use crate::display::{bytes, duration};
@@ -63,7 +63,7 @@ impl CachePage {
     /// Shows the settings of the service.
     pub(super) fn refresh_dirty_limit(&self, facts: &CacheFacts) {
         let imp = self.imp();
-        let is_used = facts.mode == Mode::Writeback || facts.waits_for_kernel;
+        let is_used = facts.can_write_back();
         imp.dirty_limit.set_visible(is_used);
         imp.rest.set_visible(is_used);
         let now = facts.dirty_limit;

@@ -4,7 +4,7 @@
 use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::prelude::*;
-use tandem_api::{CacheState, SECTOR_BYTES, Sample};
+use tandem_api::{CacheState, SECTOR_BYTES, Sample, Target};
 
 use super::CachePage;
 use crate::a11y;
@@ -37,6 +37,8 @@ impl CachePage {
             imp.times.set_label(&times.title);
             a11y::set_label(&*imp.times, &times.spoken);
             imp.times_caption.set_label(&times.caption);
+            // dm-cache measures no response times.
+            imp.times_tile.set_visible(facts.target == Target::Tandem);
             let none = Sample::default();
             let sample = series.latest().unwrap_or(&none);
             let filled = sample.frames_used as f64 / sample.frames_total.max(1) as f64;
@@ -52,7 +54,7 @@ impl CachePage {
                     ("size", &bytes(facts.cache_bytes)),
                 ],
             ));
-            show_shares(&imp.reads, &read_shares(&sample.read));
+            show_shares(&imp.reads, &read_shares(&sample.read, facts.target));
             show_shares(
                 &imp.writes,
                 &write_shares(&sample.write, sample.write_back_sectors),

@@ -7,7 +7,7 @@ use gettextrs::gettext;
 use gtk::glib::{self, clone};
 
 use super::CachePage;
-use super::removal::relabel;
+use super::menu::{offer, relabel};
 use crate::client::Client;
 use crate::display::is_put_away;
 use crate::widgets::remove_dialog::show_failure;
@@ -17,14 +17,17 @@ use crate::widgets::window::Window;
 pub(super) const PAUSE: &str = "cache.pause";
 
 impl CachePage {
-    /// Labels the entry by what it does, and ends the offer to take a pause back when the cache goes on.
-    pub(super) fn show_pause(&self, paused: bool) {
+    /// Labels the entry by what it does, and ends the offer to take a pause back when the cache goes on. `is_offered`: the
+    /// cache can be paused, or go on.
+    pub(super) fn show_pause(&self, paused: bool, is_offered: bool) {
         let words = if paused {
             gettext("Res_ume")
         } else {
             gettext("Pa_use")
         };
         let imp = self.imp();
+        let before = "cache.reset-statistics";
+        offer(&imp.cache_section, PAUSE, before, &words, is_offered);
         relabel(&imp.cache_section, PAUSE, &words);
         // There is nothing to take back any more.
         if !paused && let Some(offer) = imp.pause_offer.take() {

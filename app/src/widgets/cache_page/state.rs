@@ -3,7 +3,7 @@
 
 use adw::subclass::prelude::*;
 use gtk::prelude::*;
-use tandem_api::{CacheState, SelfReport};
+use tandem_api::{CacheState, SelfReport, Target};
 
 use super::CachePage;
 use super::pause::PAUSE;
@@ -46,17 +46,18 @@ impl CachePage {
         imp.unwritten
             .show(unwritten.as_ref(), can_flush, imp.busy.get());
         let can_change = can_flush && !imp.busy.get();
-        imp.mode.set_activatable(can_change);
-        imp.mode_arrow.set_visible(can_change);
+        // dm-cache has one mode, and knows no pause.
+        let has_modes = facts.target == Target::Tandem;
         imp.dirty_limit.set_sensitive(can_change);
         imp.rest.set_sensitive(can_change);
         let can_remove = !imp.changing.get() && !imp.busy.get();
-        self.action_set_enabled("cache.change-mode", can_change);
+        self.enable_modes(can_change && has_modes, has_modes);
         self.enable_speed_test(can_flush && !facts.paused, facts.speed.is_some());
         self.action_set_enabled("cache.change-size", can_change);
         let put_away = is_put_away(facts.state, &facts.reason);
-        self.action_set_enabled(PAUSE, can_change || (put_away && can_remove));
-        self.show_pause(facts.paused || put_away);
+        let can_pause = can_change && has_modes;
+        self.action_set_enabled(PAUSE, can_pause || (put_away && can_remove));
+        self.show_pause(facts.paused || put_away, has_modes || put_away);
         self.action_set_enabled(REMOVE, can_remove);
         self.show_removal(facts.state, dirty);
     }

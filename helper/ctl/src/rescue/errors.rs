@@ -104,7 +104,7 @@ fn fault_words(fault: &Fault) -> String {
             "{name} belongs to a cache of a newer version of Tandem. Nothing was changed. Use that version, or a newer one.",
         ),
         Fault::NothingNewer => gettext(
-            "{name} was the SSD of a cache that the kernel's own dm-cache served, which writes everything to the disk at once. Nothing was changed, and nothing has to be rescued: use the disk alone.",
+            "{name} was the SSD of a cache that the kernel's own dm-cache served, which writes everything to the disk at once. Nothing was changed. There is nothing to rescue: use the disk alone.",
         ),
         Fault::Shrunk => gettext(
             "{name} is smaller than the SSD that the cache was made on. Nothing was changed. If this is a copy, copy the SSD again as a whole.",

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The words for what serves a cache.
+
+use gettextrs::gettext;
+use tandem_api::Target;
+
+/// What serves a cache: its name, and what a person has to know of it; that may be empty.
+#[must_use]
+pub fn target_words(target: Target) -> [String; 2] {
+    match target {
+        Target::Tandem => [gettext("Tandem's kernel module (dm-tandem)"), String::new()],
+        Target::DmCache => [
+            gettext("The kernel's own cache (dm-cache)"),
+            gettext("It begins empty at each start of the computer."),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_learns_which_cache_begins_empty_at_each_start() {
+        for target in Target::ALL.iter().copied() {
+            let [name, known] = target_words(target);
+            assert!(name.contains("(dm-"), "{name}");
+            assert_eq!(known.contains("empty"), target == Target::DmCache);
+        }
+    }
+}
