@@ -465,6 +465,7 @@ pub fn draft_spec(draft: &Draft) -> Option<PlanSpec> {
     spec.erase_ssd = draft.erases;
     spec.at_next_start = draft.at_next_start;
     spec.partition_bytes = partition_bytes;
+    spec.target = draft.target;
     Some(spec)
 }
 

@@ -207,6 +207,7 @@ mod tests {
             content: Content::FileSystem("ext4".into()),
             mount_points: vec![],
             as_origin: fast(!ssd, Obstacle::AlreadyFast),
+            only_later: false,
             as_ssd: fast(ssd, Obstacle::NotFast),
             watched: None,
         }

@@ -50,6 +50,8 @@ pub struct ModuleWords {
     pub commands: Vec<Task>,
     /// Technical English, to be copied.
     pub details: String,
+    /// What is different with the kernel's own cache, which does without the module; empty if the kernel has none.
+    pub instead: String,
 }
 
 /// Why the kernel cannot run a cache, and what to do; `None` if it can. `asked`: this user had the key enrolled before.
@@ -229,7 +231,18 @@ pub fn module_words(facts: &ModuleFacts, asked: bool) -> Option<ModuleWords> {
         action,
         commands,
         details: details(facts),
+        instead: instead(facts),
     })
+}
+
+/// What is different with the kernel's own cache.
+fn instead(facts: &ModuleFacts) -> String {
+    if !facts.has_dm_cache {
+        return String::new();
+    }
+    gettext(
+        "Linux has a cache of its own (dm-cache), which works without Tandem's kernel module. All your data is always on the hard disk. The cache begins empty at each start of the computer, it cannot be paused, and it is not for the disk of the running system.",
+    )
 }
 
 /// The first error in the log of the build.
@@ -293,6 +306,28 @@ mod tests {
                 }
                 for task in words.commands {
                     assert!(task.subtitle.ends_with(':') && !task.command.is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_other_way_is_told_only_where_the_kernel_has_it() {
+        for facts in all().filter(|facts| !facts.is_usable()) {
+            for has_dm_cache in [false, true] {
+                let facts = ModuleFacts {
+                    has_dm_cache,
+                    ..facts.clone()
+                };
+                let instead = module_words(&facts, false).unwrap().instead;
+                assert_eq!(!instead.is_empty(), has_dm_cache, "{facts:?}");
+                for part in [
+                    "always on the hard disk",
+                    "begins empty",
+                    "paused",
+                    "system",
+                ] {
+                    assert_eq!(instead.contains(part), has_dm_cache, "{part}: {instead}");
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! daily life.
 
 use gettextrs::gettext;
-use tandem_api::{DeviceText, Mode, PlanReply, StepKind};
+use tandem_api::{DeviceText, Mode, PlanReply, StepKind, Target};
 
 use super::{Erased, fill, keyless, plain_name, volume_names};
 use crate::model::inventory::Device;
@@ -148,15 +148,22 @@ pub fn backup_words(plan: &PlanReply, erased: Option<&Erased>) -> BackupWords {
     }
 }
 
-/// The change in daily life once the plan is carried out: a title and an explanation, which may be empty.
+/// The change in daily life once the plan is carried out: a title and an explanation, which may be empty. `target`: what
+/// serves the cache.
 #[must_use]
-pub fn daily_words(plan: &PlanReply) -> Vec<[String; 2]> {
+pub fn daily_words(plan: &PlanReply, target: Target) -> Vec<[String; 2]> {
+    let of_kernel = target == Target::DmCache;
     let begin = if plan.at_next_start {
         [
             gettext("Restart the computer when it suits you"),
             gettext(
                 "Until then the disk works as before, and you can cancel on the page of the cache.",
             ),
+        ]
+    } else if of_kernel {
+        [
+            gettext("Use your files as always"),
+            gettext("The SSD fills as you go with what you use often, and that gets fast."),
         ]
     } else {
         [
@@ -168,7 +175,11 @@ pub fn daily_words(plan: &PlanReply) -> Vec<[String; 2]> {
     };
     let start = [
         gettext("The cache starts automatically with your computer"),
-        gettext("There is nothing to start or to look after."),
+        if of_kernel {
+            gettext("It begins empty then, and fills again with what you use often.")
+        } else {
+            gettext("There is nothing to start or to look after.")
+        },
     ];
     let safety = if plan.mode == Mode::Writeback {
         [
@@ -306,7 +317,7 @@ mod tests {
     #[test]
     fn daily_life_names_the_risk_of_the_mode_that_has_one() {
         let words = |mode, steps: &[StepKind]| -> Vec<String> {
-            let all = daily_words(&plan(mode, steps)).into_iter();
+            let all = daily_words(&plan(mode, steps), Target::Tandem).into_iter();
             all.map(|[title, _]| title).collect()
         };
         let safe = words(Mode::Writethrough, &[StepKind::Map]);
@@ -316,6 +327,17 @@ mod tests {
         assert!(!fast.iter().any(|title| title.contains("lose nothing")));
         let later = words(Mode::Writethrough, &[StepKind::Prepare]);
         assert!(later[0].starts_with("Restart"));
+    }
+
+    #[test]
+    fn daily_life_with_the_kernels_own_cache_begins_empty_at_each_start() {
+        let plan = plan(Mode::Writethrough, &[StepKind::Map]);
+        for target in Target::ALL.iter().copied() {
+            let words = daily_words(&plan, target).concat().join("\n");
+            let of_kernel = target == Target::DmCache;
+            assert_eq!(words.contains("begins empty"), of_kernel, "{words}");
+            assert_eq!(words.contains("the second is fast"), !of_kernel, "{words}");
+        }
     }
 
     #[test]

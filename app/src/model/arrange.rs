@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::inventory::{Block, CacheParts, Content, Device, Drive, Medium, Snapshot, Volume};
 use classify::{content, is_on_network, medium, model};
 use tandem_api::JudgedDevice;
-use verdict::{Part, as_origin, as_ssd};
+use verdict::{Part, as_origin, as_ssd, is_only_later};
 
 /// The disks of `snapshot`, hard disks first, each with its volumes.
 ///
@@ -177,6 +177,7 @@ impl<'a> Known<'a> {
             },
             mount_points: visible_block.mount_points.clone(),
             as_origin: as_origin(part, judged, medium),
+            only_later: judged.is_some_and(is_only_later),
             as_ssd: as_ssd(part, judged, medium),
             watched: None,
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The choices so far in the wizard, and its pages. Pure.
 
-use tandem_api::{Mode, RefusedMode};
+use tandem_api::{Mode, RefusedMode, Target};
 
 use super::inventory::Device;
 
@@ -75,6 +75,8 @@ pub struct Draft {
     pub mode: Mode,
     /// The cache is put over the disk when the computer starts next.
     pub at_next_start: bool,
+    /// What serves the cache; see [`Self::choose_target`].
+    pub target: Target,
 }
 
 impl Default for Draft {
@@ -89,6 +91,7 @@ impl Default for Draft {
             size: None,
             mode: Mode::Writethrough,
             at_next_start: false,
+            target: Target::default(),
         }
     }
 }
@@ -161,6 +164,14 @@ impl Draft {
     pub fn offer(&mut self, refused: &[RefusedMode]) {
         if refused.iter().any(|refused| refused.mode == self.mode) {
             self.mode = Mode::Writethrough;
+        }
+    }
+
+    /// Chooses what serves the cache. dm-cache cannot wait for the next start.
+    pub fn choose_target(&mut self, target: Target) {
+        self.target = target;
+        if target == Target::DmCache {
+            self.at_next_start = false;
         }
     }
 
@@ -266,6 +277,21 @@ mod tests {
             draft.choose_origin(Some("/b/sdb1".into()));
             assert!(!draft.at_next_start, "another disk may be free");
         }
+    }
+
+    #[test]
+    fn dm_cache_is_never_set_up_at_the_next_start() {
+        let mut draft = Draft {
+            at_next_start: true,
+            ..Draft::default()
+        };
+        draft.choose_target(Target::Tandem);
+        assert!(draft.at_next_start);
+        draft.choose_target(Target::DmCache);
+        assert_eq!(
+            (draft.target, draft.at_next_start),
+            (Target::DmCache, false)
+        );
     }
 
     #[test]

@@ -85,6 +85,7 @@ mod tests {
                 content,
                 mount_points: vec![],
                 as_origin: Ok(()),
+                only_later: false,
                 as_ssd: Ok(()),
                 watched: None,
             }],

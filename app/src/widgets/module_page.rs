@@ -10,7 +10,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
-use tandem_api::{Failure, Kind};
+use tandem_api::{Failure, Kind, Target};
 
 use crate::client::Client;
 use crate::display::{ModuleAction, ModuleWords, blue_screen, failure_words, fill, module_words};
@@ -55,6 +55,11 @@ mod imp {
         pub details: TemplateChild<gtk::Label>,
         #[template_child]
         pub copy: TemplateChild<gtk::Button>,
+        /// The other way: the kernel's own cache.
+        #[template_child]
+        pub instead: TemplateChild<adw::PreferencesGroup>,
+        #[template_child]
+        pub use_instead: TemplateChild<gtk::Button>,
         #[template_child]
         pub form: TemplateChild<EnrollForm>,
         #[template_child]
@@ -88,7 +93,13 @@ mod imp {
     impl ObjectImpl for ModulePage {
         fn signals() -> &'static [Signal] {
             static SIGNALS: OnceLock<Vec<Signal>> = OnceLock::new();
-            SIGNALS.get_or_init(|| vec![Signal::builder("set-up").build()])
+            SIGNALS.get_or_init(|| {
+                vec![
+                    Signal::builder("set-up")
+                        .param_types([bool::static_type()])
+                        .build(),
+                ]
+            })
         }
 
         fn constructed(&self) {
@@ -113,7 +124,8 @@ mod imp {
 }
 
 glib::wrapper! {
-    /// The page of the kernel module. Emits `set-up` when the kernel can run a cache and the person wants to go on.
+    /// The page of the kernel module. Emits `set-up` when the person goes on: when the kernel can run a cache, or with the
+    /// kernel's own cache.
     pub struct ModulePage(ObjectSubclass<imp::ModulePage>)
         @extends adw::Window, gtk::Window, gtk::Widget,
         @implements gtk::Buildable, gtk::ConstraintTarget, gtk::Native, gtk::Root, gtk::ShortcutManager;
@@ -140,13 +152,22 @@ impl ModulePage {
         page
     }
 
-    /// Calls `then` when the kernel can run a cache and the person wants to go on.
-    pub fn connect_set_up(&self, then: impl Fn() + 'static) {
+    /// Calls `then` with what is to serve the cache, when the person goes on.
+    pub fn connect_set_up(&self, then: impl Fn(Target) + 'static) {
         self.connect_closure(
             "set-up",
             false,
-            glib::closure_local!(move |_: &Self| then()),
+            glib::closure_local!(move |_: &Self, of_kernel: bool| then(match of_kernel {
+                true => Target::DmCache,
+                false => Target::Tandem,
+            })),
         );
+    }
+
+    /// Ends the page, and goes on to the wizard.
+    fn go_on(&self, target: Target) {
+        self.close();
+        self.emit_by_name::<()>("set-up", &[&(target == Target::DmCache)]);
     }
 
     fn connect_parts(&self) {
@@ -165,6 +186,11 @@ impl ModulePage {
             #[weak(rename_to = page)]
             self,
             move |_| page.advance()
+        ));
+        imp.use_instead.connect_clicked(clone!(
+            #[weak(rename_to = page)]
+            self,
+            move |_| page.go_on(Target::DmCache)
         ));
         imp.copy.connect_clicked(clone!(
             #[weak(rename_to = page)]
@@ -210,6 +236,7 @@ impl ModulePage {
             action: ModuleAction::None,
             commands: vec![],
             details: String::new(),
+            instead: String::new(),
         });
         if is_ready {
             enrollment::forget();
@@ -242,6 +269,8 @@ impl ModulePage {
         imp.details.set_label(&words.details);
         imp.details_expander.set_expanded(false);
         imp.details_expander.set_visible(!is_ready);
+        imp.instead.set_description(Some(&words.instead));
+        imp.instead.set_visible(!words.instead.is_empty());
         imp.pages
             .set_transition_type(gtk::StackTransitionType::SlideRight);
         imp.pages.set_visible_child_name("problem");
@@ -300,10 +329,7 @@ impl ModulePage {
         }
         let action = self.imp().words.borrow().as_ref().map(|words| words.action);
         match action {
-            None => {
-                self.close();
-                self.emit_by_name::<()>("set-up", &[]);
-            }
+            None => self.go_on(Target::Tandem),
             Some(ModuleAction::Enroll) if self.is_enrolling() => self.enroll(),
             Some(ModuleAction::Enroll) => self.show_form(),
             Some(ModuleAction::Restart) => self.ask_to_restart(),

@@ -15,7 +15,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::{DataState, JobKind, Kind, OtherCache};
+use tandem_api::{DataState, JobKind, Kind, OtherCache, Target};
 
 use crate::a11y;
 use crate::client::{Client, whole_spec};
@@ -358,8 +358,8 @@ impl Window {
         for cache in objects::<CacheObject>(&store.caches()) {
             let facts = cache.facts();
             lines.push(format!(
-                "Cache {}: {} {} {}",
-                facts.uuid, facts.mode, facts.state, facts.reason
+                "Cache {}: {} {} {} {}",
+                facts.uuid, facts.target, facts.mode, facts.state, facts.reason
             ));
         }
         lines
@@ -391,10 +391,14 @@ impl Window {
             return;
         };
         if imp.store.module().is_some_and(|module| !module.is_usable()) {
-            self.show_module_page(origin);
+            self.show_module_page(client, origin);
             return;
         }
-        let dialog = Wizard::new(client.clone(), imp.store.clone(), origin);
+        self.open_wizard(client, origin, Target::Tandem);
+    }
+
+    fn open_wizard(&self, client: &Client, origin: Option<&str>, target: Target) {
+        let dialog = Wizard::new(client.clone(), self.imp().store.clone(), origin, target);
         dialog.set_transient_for(Some(self));
         dialog.connect_show_cache(clone!(
             #[weak(rename_to = window)]
@@ -428,19 +432,18 @@ impl Window {
         }
     }
 
-    fn show_module_page(&self, origin: Option<&str>) {
-        let imp = self.imp();
-        let Some(client) = imp.client.get().cloned() else {
-            return;
-        };
-        let page = ModulePage::new(client, imp.store.clone());
+    fn show_module_page(&self, client: &Client, origin: Option<&str>) {
+        let page = ModulePage::new(client.clone(), self.imp().store.clone());
         page.set_transient_for(Some(self));
         page.set_default_width(self.width().clamp(1, 640));
-        let origin = origin.map(str::to_owned);
+        let (client, origin) = (client.clone(), origin.map(str::to_owned));
         page.connect_set_up(clone!(
             #[weak(rename_to = window)]
             self,
-            move || window.set_up(origin.as_deref())
+            move |target| match target {
+                Target::Tandem => window.set_up(origin.as_deref()),
+                Target::DmCache => window.open_wizard(&client, origin.as_deref(), target),
+            }
         ));
         page.present();
     }

@@ -19,7 +19,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
-use tandem_api::{PlanReply, PlanSpec, RefusedMode};
+use tandem_api::{PlanReply, PlanSpec, RefusedMode, Target};
 
 use crate::a11y;
 use crate::client::Client;
@@ -154,9 +154,9 @@ glib::wrapper! {
 }
 
 impl Wizard {
-    /// Makes a wizard. `origin`: the block path of the disk to speed up, if that is known.
+    /// Makes a wizard. `origin`: the block path of the disk to speed up, if that is known; `target`: what serves the cache.
     #[must_use]
-    pub fn new(client: Client, store: Store, origin: Option<&str>) -> Self {
+    pub fn new(client: Client, store: Store, origin: Option<&str>, target: Target) -> Self {
         let wizard: Self = glib::Object::new();
         let imp = wizard.imp();
         let changed = clone!(
@@ -169,6 +169,7 @@ impl Wizard {
         // The client and the store are set only here.
         let _ = imp.client.set(client);
         let _ = imp.store.set(store);
+        imp.draft.borrow_mut().choose_target(target);
         let origin = origin.map(str::to_owned);
         wizard.choose_origin(origin.or_else(|| suggested_origin(&wizard.devices())));
         wizard.go(Page::Choices);

@@ -38,6 +38,12 @@ pub fn as_origin(
     }
 }
 
+/// Whether a block can be cached from the next start of the machine on, and not now.
+pub fn is_only_later(judged: &JudgedDevice) -> bool {
+    let firm = |against: &[Objection]| against.iter().any(|o| !o.is_a_name());
+    firm(&judged.against_disk) && !firm(&judged.against_disk_later)
+}
+
 /// Whether a block can become a cache.
 pub fn as_ssd(
     part: Option<Part>,

@@ -6,9 +6,9 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone};
-use tandem_api::{Mode, RefusedMode};
+use tandem_api::{Mode, RefusedMode, Target};
 
-use crate::display::{Choice, fill, mode_description, mode_name};
+use crate::display::{Choice, fill, mode_description, mode_name, target_words};
 use crate::widgets::choice_list::ChoiceList;
 use crate::widgets::mode_list::ModeList;
 use crate::widgets::size_row::SizeRow;
@@ -34,6 +34,10 @@ mod imp {
         pub mode_row: TemplateChild<adw::ExpanderRow>,
         #[template_child]
         pub mode: TemplateChild<ModeList>,
+        #[template_child]
+        pub kernel_cache_row: TemplateChild<adw::ActionRow>,
+        #[template_child]
+        pub kernel_cache: TemplateChild<gtk::Switch>,
         #[template_child]
         pub size: TemplateChild<SizeRow>,
         #[template_child]
@@ -212,12 +216,35 @@ impl ChoicesPage {
         imp.ssd.show(choices, chosen);
     }
 
-    /// Shows this mode as the chosen one, and the modes that are refused.
-    pub fn show_mode(&self, mode: Mode, refused: &[RefusedMode]) {
+    /// Shows this mode as the chosen one, and the modes that are refused. `target`: what serves the cache.
+    pub fn show_mode(&self, mode: Mode, target: Target, refused: &[RefusedMode]) {
         let imp = self.imp();
         let title = named(&gettext("Mode"), &mode_name(mode));
         imp.mode_row.set_title(&title);
-        imp.mode_row.set_subtitle(&mode_description(mode));
+        let mut lines = vec![mode_description(mode)];
+        if target == Target::DmCache {
+            let [by, known] = target_words(target);
+            lines.push(format!("{}. {known}", named(&gettext("Served by"), &by)));
+        }
+        imp.mode_row.set_subtitle(&lines.join("\n"));
         imp.mode.show(mode, refused);
+    }
+
+    /// Shows or hides the choice of what serves the cache, and shows `target` as chosen.
+    pub fn show_kernel_cache(&self, is_choice: bool, target: Target) {
+        let imp = self.imp();
+        imp.kernel_cache_row.set_visible(is_choice);
+        imp.kernel_cache.set_active(target == Target::DmCache);
+    }
+
+    /// Calls `then` with what is to serve the cache whenever the switch changes, also when the program sets it.
+    pub fn connect_kernel_cache(&self, then: impl Fn(Target) + 'static) {
+        let switch = &self.imp().kernel_cache;
+        switch.connect_active_notify(move |switch| {
+            then(match switch.is_active() {
+                true => Target::DmCache,
+                false => Target::Tandem,
+            });
+        });
     }
 }

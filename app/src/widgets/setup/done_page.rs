@@ -7,7 +7,7 @@ use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib;
 
-use tandem_api::PlanReply;
+use tandem_api::{PlanReply, Target};
 
 use crate::display::{daily_words, fill, plan_title, short_name};
 
@@ -55,8 +55,8 @@ glib::wrapper! {
 }
 
 impl DonePage {
-    /// Shows the words for this executed plan.
-    pub fn show(&self, plan: &PlanReply) {
+    /// Shows the words for this executed plan. `target`: what serves the cache.
+    pub fn show(&self, plan: &PlanReply, target: Target) {
         let imp = self.imp();
         let (title, words) = if plan.at_next_start {
             (
@@ -73,7 +73,7 @@ impl DonePage {
         while let Some(row) = imp.daily.first_child() {
             imp.daily.remove(&row);
         }
-        for [title, subtitle] in daily_words(plan) {
+        for [title, subtitle] in daily_words(plan, target) {
             let row = adw::ActionRow::builder()
                 .use_markup(false)
                 .title(title)

@@ -8,11 +8,11 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib;
-use tandem_api::{Failure, Mode, NameChange, PlanReply};
+use tandem_api::{Failure, Mode, NameChange, PlanReply, Target};
 
 use crate::display::{
     BackupSubject, Erased, SsdShare, backup_subject, backup_words, bytes, device_facts, fate_words,
-    fill, mode_name, plan_title, time_words, warning_words,
+    fill, mode_name, plan_title, target_words, time_words, warning_words,
 };
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::spinner::spin_while_mapped;
@@ -44,6 +44,8 @@ mod imp {
         pub bar: TemplateChild<SsdBar>,
         #[template_child]
         pub fate: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub served: TemplateChild<adw::ActionRow>,
         #[template_child]
         pub mode: TemplateChild<adw::ActionRow>,
         #[template_child]
@@ -208,12 +210,21 @@ impl ReviewPage {
     }
 
     /// Shows this plan. `erased`: what the plan erases; `is_root`: the running system is on the disk; `wish`:
-    /// the mode that the person wishes.
-    pub fn show_plan(&self, plan: PlanReply, erased: Option<Erased>, is_root: bool, wish: Mode) {
+    /// the mode that the person wishes; `target`: what serves the cache.
+    pub fn show_plan(
+        &self,
+        plan: PlanReply,
+        erased: Option<Erased>,
+        is_root: bool,
+        wish: Mode,
+        target: Target,
+    ) {
         let imp = self.imp();
-        let mounted = !plan.mount_points.is_empty();
+        let can_wait = !plan.mount_points.is_empty() && target == Target::Tandem;
         imp.next_start_list
-            .set_visible(mounted || plan.at_next_start);
+            .set_visible(can_wait || plan.at_next_start);
+        imp.served.set_subtitle(&target_words(target).join("\n"));
+        imp.served.set_visible(target == Target::DmCache);
         imp.next_start_row
             .set_subtitle(&next_start_words(is_root, wish));
         imp.next_start.set_sensitive(!is_root);

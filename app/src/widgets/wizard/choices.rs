@@ -4,11 +4,11 @@
 use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
-use tandem_api::SsdPart;
+use tandem_api::{SsdPart, Target};
 
 use super::Wizard;
 use crate::display::{Choice, SsdShare, mode_warnings, origin_choices, ssd_choices, ssd_shares};
-use crate::model::inventory::{Device, Volume};
+use crate::model::inventory::{Device, Volume, for_target};
 use crate::model::objects::DeviceObject;
 use crate::model::offer::{SsdOffer, ssd_offers, suggested_ssd};
 use crate::model::store::{Store, objects};
@@ -45,6 +45,16 @@ impl Wizard {
                 }
             }
         ));
+        page.connect_kernel_cache(clone!(
+            #[weak(rename_to = wizard)]
+            self,
+            move |target| {
+                if wizard.target() != target {
+                    wizard.imp().draft.borrow_mut().choose_target(target);
+                    wizard.show_choices();
+                }
+            }
+        ));
         page.size().connect_changed(clone!(
             #[weak(rename_to = wizard)]
             self,
@@ -60,13 +70,20 @@ impl Wizard {
         }
     }
 
+    /// What is to serve the cache.
+    pub(super) fn target(&self) -> Target {
+        self.imp().draft.borrow().target
+    }
+
+    /// The devices as a cache of this target can use them.
     pub(super) fn devices(&self) -> Vec<Device> {
         let list = self.imp().store.get().map(Store::devices);
-        list.map_or_else(Vec::new, |list| {
+        let devices = list.map_or_else(Vec::new, |list| {
             objects::<DeviceObject>(&list)
                 .map(|device| device.facts())
                 .collect()
-        })
+        });
+        for_target(devices, self.target())
     }
 
     /// Chooses an SSD for the usual case, unless the person has chosen one. A chosen device that is gone is no longer
@@ -128,8 +145,13 @@ impl Wizard {
 
     pub(super) fn show_mode(&self) {
         let imp = self.imp();
-        let mode = imp.draft.borrow().mode;
-        imp.choices.show_mode(mode, &imp.refused_modes.borrow());
+        let (mode, target) = (imp.draft.borrow().mode, self.target());
+        let refused = imp.refused_modes.borrow();
+        imp.choices.show_mode(mode, target, &refused);
+        // Where the module cannot be loaded, there is no choice.
+        let module = imp.store.get().and_then(Store::module);
+        let is_choice = module.is_some_and(|module| module.has_dm_cache && module.is_usable());
+        imp.choices.show_kernel_cache(is_choice, target);
     }
 
     /// Shows how the chosen SSD is shared, where it is.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
-use tandem_api::{DataState, Failure, Kind, Mode, PlanSpec};
+use tandem_api::{DataState, Failure, Kind, Mode, PlanSpec, Target};
 
 use super::Wizard;
 use crate::client::draft_spec;
@@ -97,7 +97,8 @@ impl Wizard {
                         imp.erase_delayed.set(true);
                         let erased = erased_by(&plan, &wizard.devices());
                         let (is_root, wish) = (wizard.origin_is_root(), imp.draft.borrow().mode);
-                        imp.review.show_plan(plan, erased, is_root, wish);
+                        let target = wizard.target();
+                        imp.review.show_plan(plan, erased, is_root, wish, target);
                         let timer = glib::timeout_add_local_once(
                             ERASE_BUTTON_DELAY,
                             clone!(
@@ -124,7 +125,8 @@ impl Wizard {
                         }
                         // "Try Again" makes the usual plan, unless only the next start can be planned.
                         let root = wizard.origin_is_root();
-                        imp.draft.borrow_mut().at_next_start = root;
+                        let mut draft = imp.draft.borrow_mut();
+                        draft.at_next_start = root && draft.target == Target::Tandem;
                     }
                 }
                 wizard.set_busy(false);
@@ -149,7 +151,7 @@ impl Wizard {
                 wizard.set_busy(false);
                 match begun {
                     Ok(path) => {
-                        wizard.imp().done.show(&plan);
+                        wizard.imp().done.show(&plan, wizard.target());
                         wizard.imp().begun.replace(Some(plan));
                         wizard.imp().job_path.replace(Some(path));
                         wizard.look_for_job();
