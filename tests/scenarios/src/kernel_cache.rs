@@ -59,9 +59,7 @@ fi
 CACHED
 SUMS
 tandemctl status
-tandemctl --json list | grep -q '"others":\[\]'
-[ $(lsblk -no MOUNTPOINT /dev/mapper/TDPART-* | grep -c .) = 0 ]
-if udisksctl status | grep TDPART; then exit 1; fi"#;
+tandemctl --json list | tr -d ' \n' | grep '"others":\[\]' >/dev/null"#;
 /// Hits are served: after some reads the second look finds them.
 const HITS: &str = r#"set -e
 for _ in 1 2 3 4; do SUMS; done

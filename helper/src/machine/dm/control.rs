@@ -9,6 +9,7 @@ mod hold;
 mod map;
 mod parts;
 mod prepare;
+mod reading;
 mod repeat;
 
 pub use self::failure::{DmFailure, explain};
@@ -17,18 +18,14 @@ pub use self::parts::{is_part, is_part_of};
 
 use self::failure::{failed, other};
 use self::repeat::each;
-use super::dm_cache;
 use super::mapping::{Mapping, Table};
-use super::message::Message;
-use super::status::StatusLine;
 use super::table::{DM_CACHE, LINEAR, Linear, TARGET, Tandem};
-use crate::machine::block_traffic;
 use crate::model::action::{DM_UUID_PREFIX, Pair, mapping_name};
 use crate::model::live::LiveMapping;
 use devicemapper::{DM, DevId, DmFlags, DmName, DmOptions, DmUuid};
 use rustix::io::Errno;
 use std::path::Path;
-use tandem_api::{DirtyLimit, Mode, SECTOR_BYTES, Target};
+use tandem_api::{CacheState, DirtyLimit, Mode, Target};
 
 /// The folder in which the kernel shows each block device by its number.
 const NUMBERS: &str = "/sys/dev/block";
@@ -325,26 +322,34 @@ impl Control {
 
     /// Makes a mapping pass everything to `device`, if the mapping exists. In one call the kernel suspends the
     /// mapping (which freezes the file system and waits for requests), swaps the tables and resumes. So a crash
-    /// leaves the mapping as before or as after.
+    /// leaves the mapping as before or as after. Where dm-cache has lost its SSD, the file system is not frozen: its writes
+    /// fail, so it cannot freeze.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn pass_through(&self, uuid: &str, device: &Linear) -> DmResult<()> {
-        if !self
-            .entries()?
-            .iter()
-            .any(|e| e.uuid == uuid && e.active && e.table.cached)
-        {
+        let entries = self.entries()?;
+        let ours = |e: &&Entry| e.uuid == uuid && e.active && e.table.cached;
+        let Some(table) = entries.iter().find(ours).map(|e| &e.table) else {
             self.drop_parts(uuid);
             return Ok(());
-        }
+        };
+        let is_lost = table.target == DM_CACHE
+            && (table.devices.get(1).is_none_or(String::is_empty)
+                || self
+                    .status(uuid)
+                    .is_ok_and(|line| line.state == CacheState::Bypass.as_str()));
+        let flags = match is_lost {
+            true => DmFlags::DM_SKIP_LOCKFS,
+            false => DmFlags::empty(),
+        };
         self.with(uuid, |id| {
             let disk = Linear {
                 sectors: length(&self.table(id)?),
                 ..device.clone()
             };
             self.load_disks(uuid, &[disk])?;
-            self.swap(id)
+            self.swap_with(id, flags)
         })?;
         self.drop_parts(uuid);
         Ok(())
@@ -363,7 +368,14 @@ impl Control {
 
     /// Puts the loaded table in force, in one call of the kernel.
     fn swap(&self, id: &DevId<'_>) -> DmResult<()> {
-        let resumed = self.resume(id);
+        self.swap_with(id, DmFlags::empty())
+    }
+
+    /// As [`Self::swap`], with these flags.
+    fn swap_with(&self, id: &DevId<'_>, flags: DmFlags) -> DmResult<()> {
+        let options = DmOptions::default().set_flags(flags);
+        let resumed = self.dm.device_suspend(id, options).map(drop);
+        let resumed = resumed.map_err(failed("resume"));
         if resumed.is_err() {
             // The kernel may have stopped before or after it swapped the tables. Either table may be able to
             // serve requests.
@@ -425,78 +437,6 @@ impl Control {
         })?;
         self.drop_parts(uuid);
         Ok(())
-    }
-
-    /// Sends a message to an attached mapping.
-    ///
-    /// # Errors
-    /// If there is no such mapping, or the target refuses the message.
-    pub fn send_message(&self, uuid: &str, message: Message) -> DmResult<()> {
-        self.with(uuid, |id| {
-            let is_dm_cache = self
-                .table(id)?
-                .iter()
-                .any(|(.., target, _)| target == DM_CACHE);
-            if is_dm_cache {
-                return dm_cache::takes(message).map_err(|e| other("tell the mapping", e));
-            }
-            self.dm
-                .target_msg(id, None, &message.to_string())
-                .map(drop)
-                .map_err(failed("tell the mapping"))
-        })
-    }
-
-    /// Sectors that were read and written through a mapping of dm-cache since it was made; `None` for other targets.
-    ///
-    /// # Errors
-    /// If the kernel does not answer.
-    pub fn sectors_of_dm_cache(&self, uuid: &str) -> DmResult<Option<[u64; 2]>> {
-        self.with(uuid, |id| {
-            if !self
-                .table(id)?
-                .iter()
-                .any(|(.., target, _)| target == DM_CACHE)
-            {
-                return Ok(None);
-            }
-            let info = self
-                .dm
-                .device_info(id)
-                .map_err(failed("find the mapping"))?;
-            let name = format!("dm-{}", info.device().minor);
-            let traffic = block_traffic::traffic(Path::new("/sys"), &name);
-            let traffic = traffic.ok_or_else(|| other("read the traffic", "no such device"))?;
-            Ok(Some(
-                [traffic.read, traffic.written].map(|bytes| bytes / SECTOR_BYTES),
-            ))
-        })
-    }
-
-    /// Status line of an attached mapping.
-    ///
-    /// # Errors
-    /// If there is no such mapping, or its line is not of the documented form.
-    pub fn status(&self, uuid: &str) -> DmResult<StatusLine> {
-        self.with(uuid, |id| {
-            let options = DmOptions::default().set_flags(DmFlags::DM_NOFLUSH);
-            let (_, lines) = self
-                .dm
-                .table_status(id, options)
-                .map_err(failed("read the status"))?;
-            let ours = |(.., target, _): &&(u64, u64, String, String)| {
-                [TARGET, DM_CACHE].contains(&target.as_str())
-            };
-            let line = lines.iter().find(ours);
-            let (.., target, text) =
-                line.ok_or_else(|| other("read the status", "not attached"))?;
-            match target == DM_CACHE {
-                true => {
-                    dm_cache::status_line(text).ok_or_else(|| other("understand the status", text))
-                }
-                false => text.parse().map_err(|e| other("understand the status", e)),
-            }
-        })
     }
 }
 

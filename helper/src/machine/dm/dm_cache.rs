@@ -169,8 +169,9 @@ pub fn status_line(line: &str) -> Option<StatusLine> {
         ("write_requested", line.writes.0 + line.writes.1),
         ("write_hit", line.writes.0),
         ("write_missed", line.writes.1),
-        ("evictions", line.moves.0.saturating_mul(line.block)),
-        ("fills", line.moves.1.saturating_mul(line.block)),
+        // In blocks, as dm-tandem counts frames.
+        ("evictions", line.moves.0),
+        ("fills", line.moves.1),
     ];
     Some(StatusLine {
         state: state.to_string(),
