@@ -186,7 +186,8 @@ mod module;
 pub(crate) mod tests {
     use super::*;
 
-    fn sound(copy: u32) -> [u8; BYTES] {
+    /// A copy as dm-tandem writes it.
+    pub fn sound(copy: u32) -> [u8; BYTES] {
         sound_of(copy, 1, 2048)
     }
 

@@ -9,6 +9,7 @@ use super::prepare::quiet;
 use super::{Control, DmResult, failed, is_there, other};
 use crate::machine::dm::dm_cache::Layout;
 use crate::machine::dm::table::{LINEAR, Tandem};
+use crate::machine::mounts::nodes::device_number;
 use crate::machine::superblock;
 use crate::machine::wipe;
 use crate::model::action::Pair;
@@ -16,12 +17,14 @@ use devicemapper::{DevId, DmName};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use tandem_api::SECTOR_BYTES;
+use tandem_api::{SECTOR_BYTES, Target};
 
 /// What the UUIDs and the names of the parts begin with; those of caches begin otherwise.
 pub const PARTS_PREFIX: &str = "TDPART-";
+/// Bytes at the start of the SSD that a new cache needs to be zero.
+const HEAD_BYTES: usize = 1 << 20;
 /// Bytes at the start of the metadata that dm-cache looks at to tell an empty device.
 const METADATA_HEAD: usize = 4096;
 
@@ -158,19 +161,17 @@ fn failed_with(what: &'static str, errno: Errno) -> super::DmFailure {
 
 /// Clears the old metadata, and writes both copies of the superblock where a new format is asked for. `sectors`: lengths of the
 /// disk and of the SSD.
+///
+/// # Errors
+/// `EBUSY` if a program uses the SSD, `EEXIST` if a new format is asked for and the SSD has something else, `ESTALE` if the
+/// cache on the SSD is that of another disk. Nothing is written then.
 fn write_head(table: &Tandem, layout: &Layout, sectors: [u64; 2]) -> DmResult<()> {
     let write = || -> io::Result<()> {
-        let ssd = open(&table.ssd)?;
-        if table.new {
-            let mut head = vec![0; superblock::AREA_BYTES as usize];
-            ssd.read_exact_at(&mut head, 0)?;
-            if head.iter().any(|byte| *byte != 0) {
-                return Err(Errno::EXIST.into());
-            }
-        }
+        let ssd = exclusive(&table.ssd)?;
+        let is_new = check_head(&ssd, table)?;
         ssd.write_all_at(&[0; METADATA_HEAD], layout.metadata.0 * SECTOR_BYTES)?;
         ssd.sync_all()?;
-        if table.new {
+        if is_new {
             for (copy, at) in superblock::OFFSETS.into_iter().enumerate() {
                 let (uuid, disk) = (&table.uuid, &table.origin_id);
                 let bytes = superblock::of_dm_cache(uuid, disk, sectors, copy);
@@ -186,19 +187,106 @@ fn write_head(table: &Tandem, layout: &Layout, sectors: [u64; 2]) -> DmResult<()
     })
 }
 
-/// Opens a block device by its number.
-fn open(number: &str) -> io::Result<File> {
+/// Whether the SSD gets a new format. An attempt that was ended may have written it already.
+fn check_head(ssd: &impl FileExt, table: &Tandem) -> io::Result<bool> {
+    let carried = superblock::read(ssd)?;
+    let ours = carried.filter(|carried| carried.uuid == table.uuid);
+    match ours {
+        Some(carried) if carried.target != Target::DmCache => Err(Errno::EXIST.into()),
+        Some(carried) if carried.disk_id != table.origin_id => Err(Errno::STALE.into()),
+        Some(_) => Ok(false),
+        None if !table.new => Err(io::Error::other(
+            "the SSD does not have this cache any more",
+        )),
+        None => {
+            let mut head = vec![0; HEAD_BYTES];
+            ssd.read_exact_at(&mut head, 0)?;
+            match head.iter().all(|byte| *byte == 0) {
+                true => Ok(true),
+                false => Err(Errno::EXIST.into()),
+            }
+        }
+    }
+}
+
+/// Opens a block device by its number for exclusive use. udev opens a device for a moment.
+fn exclusive(number: &str) -> io::Result<File> {
     let name = std::fs::canonicalize(Path::new("/sys/dev/block").join(number))?;
     let name = name.file_name().ok_or(io::ErrorKind::NotFound)?;
     // In sysfs, a `/` of a device's name is a `!`.
-    let name = name.to_string_lossy().replace('!', "/");
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(Path::new("/dev").join(name))?;
-    let opened = std::os::unix::fs::MetadataExt::rdev(&file.metadata()?);
-    match crate::machine::mounts::nodes::device_number(opened) == number {
+    let node = Path::new("/dev").join(name.to_string_lossy().replace('!', "/"));
+    let mut attempt = 0;
+    let file = loop {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        options.custom_flags(rustix::fs::OFlags::EXCL.bits().cast_signed());
+        match options.open(&node) {
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy && attempt < wipe::TRIES => {
+                attempt += 1;
+                std::thread::sleep(wipe::PAUSE);
+            }
+            opened => break opened?,
+        }
+    };
+    match device_number(file.metadata()?.rdev()) == number {
         true => Ok(file),
         false => Err(io::Error::other("another device has taken the name")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_api::{DirtyLimit, Mode};
+
+    fn table(new: bool) -> Tandem {
+        Tandem {
+            origin: "8:1".into(),
+            ssd: "8:16".into(),
+            mode: Mode::Writethrough,
+            uuid: "0a".repeat(16),
+            origin_id: "00ff".into(),
+            new,
+            start_cold: true,
+            lost_generation: 0,
+            dirty_limit: DirtyLimit::default(),
+        }
+    }
+
+    // promise 22: programs/tandem_helper::machine::dm::control::parts::tests::nothing_is_written_to_an_ssd_that_has_something_else
+    #[test]
+    fn nothing_is_written_to_an_ssd_that_has_something_else() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4 << 20).unwrap();
+        let says = |table: &Tandem| {
+            let checked = check_head(&file, table);
+            checked.map_err(|e| Errno::from_io_error(&e))
+        };
+        assert_eq!(says(&table(true)), Ok(true));
+        assert_eq!(says(&table(false)), Err(None), "nothing is there");
+        for (copy, at) in superblock::OFFSETS.into_iter().enumerate() {
+            let bytes = superblock::of_dm_cache(&table(true).uuid, "00ff", [8, 16], copy);
+            file.write_all_at(&bytes, at).unwrap();
+        }
+        assert_eq!(says(&table(true)), Ok(false), "an attempt was ended");
+        assert_eq!(says(&table(false)), Ok(false));
+        let mut other = table(false);
+        other.origin_id = "00fe".into();
+        assert_eq!(says(&other), Err(Some(Errno::STALE)), "another disk");
+        let mut other = table(true);
+        other.uuid = "0b".repeat(16);
+        assert_eq!(says(&other), Err(Some(Errno::EXIST)), "another cache");
+        other.new = false;
+        assert_eq!(says(&other), Err(None));
+        let own = crate::machine::superblock::tests::sound(0);
+        file.write_all_at(&[0; 4096], superblock::OFFSETS[1])
+            .unwrap();
+        file.write_all_at(&own, 0).unwrap();
+        let mut of_module = table(false);
+        of_module.uuid = "ab".repeat(16);
+        assert_eq!(says(&of_module), Err(Some(Errno::EXIST)), "dm-tandem's");
+        file.write_all_at(b"x", HEAD_BYTES as u64 - 1).unwrap();
+        file.write_all_at(&[0; 4096], 0).unwrap();
+        assert_eq!(says(&table(true)), Err(Some(Errno::EXIST)), "one byte");
     }
 }
