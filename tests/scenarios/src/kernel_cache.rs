@@ -136,7 +136,7 @@ if dmsetup ls | grep TDPART; then exit 1; fi
 SUMS
 kill $user; wait $user || true
 umount /srv/films
-until ! dmsetup ls | grep tandem; do dmsetup remove --retry tandem-* || true; sleep 0.2; done
+while name=$(dmsetup ls | sed -n 's/^\(tandem-[^ 	]*\).*/\1/p') && [ -n "$name" ]; do dmsetup remove --retry $name || true; sleep 0.2; done
 mount /dev/DISK1 /srv/films
 SUMS
 umount /srv/films
