@@ -71,7 +71,8 @@ impl Wizard {
             return;
         };
         // Another device may have the block path of a chosen one by now.
-        let other = imp.draft.borrow_mut().recognize(&self.devices());
+        let devices = self.devices();
+        let other = imp.draft.borrow_mut().recognize(&devices);
         if other {
             return self.go(Page::Choices);
         }
