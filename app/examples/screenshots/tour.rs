@@ -6,6 +6,7 @@ mod advice;
 mod cache;
 mod found;
 mod help;
+mod kernel_cache;
 mod living;
 mod module;
 mod next_start;
@@ -42,6 +43,7 @@ pub async fn tour(application: &adw::Application, camera: &Camera) -> Result {
     write_back::tour(application, &window, camera, &levers).await?;
     next_start::tour(application, &window, camera).await?;
     module::tour(application, &window, camera, &levers, &bus).await?;
+    kernel_cache::tour(application, &window, camera, &levers).await?;
     trouble::tour(application, &window, camera, &levers).await?;
     found::tour(application, &window, camera, &levers, &bus).await
 }

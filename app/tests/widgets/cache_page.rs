@@ -3,7 +3,7 @@
 
 use adw::prelude::*;
 use gtk::glib;
-use tandem_api::{Bucket, CacheState, Direction, Latency, Mode, Sample, Sharing};
+use tandem_api::{Bucket, CacheState, Direction, Latency, Mode, Sample, Sharing, Target};
 use tandem_app::model::facts::CacheFacts;
 use tandem_app::model::objects::CacheObject;
 use tandem_app::widgets::cache_page::CachePage;
@@ -98,6 +98,37 @@ fn the_menu_and_the_button_say_the_same_of_the_removal() {
     facts.state = CacheState::Pending;
     cache.update(facts);
     says("_Cancel Setup…");
+    close(&page, &window);
+}
+
+#[gtk::test]
+fn a_cache_of_dm_cache_has_no_entry_for_what_dm_cache_cannot_do() {
+    let (page, window, cache) = shown(CacheFacts {
+        target: Target::DmCache,
+        // What an old record has does not bring the row.
+        shutdown_minutes: 5,
+        ..cache_facts("a")
+    });
+    let has = |action: &str| menu_of_cache(&window).iter().any(|(_, of)| of == action);
+    let lacks = ["cache.pause", "cache.change-mode"];
+    assert!(!lacks.into_iter().any(has) && has("cache.remove"));
+    assert!(hand::row(&window, "Write Everything Before Shutting Down").is_none());
+    assert!(hand::row(&window, "Served by").is_some());
+    assert!(!hand::words(&window).contains("requests measured"));
+    // The next cache that the page shows has all of it.
+    cache.update(cache_facts("a"));
+    assert!(lacks.into_iter().all(has), "{:?}", menu_of_cache(&window));
+    assert!(hand::row(&window, "Served by").is_none());
+    assert!(hand::words(&window).contains("requests measured"));
+    // A cache that was put away can be started again.
+    cache.update(CacheFacts {
+        target: Target::DmCache,
+        state: CacheState::Stopped,
+        reason: "put-away".into(),
+        ..cache_facts("a")
+    });
+    assert!(has("cache.pause") && !has("cache.change-mode"));
+    assert!(hand::button(&window, "Resume").unwrap().is_sensitive());
     close(&page, &window);
 }
 

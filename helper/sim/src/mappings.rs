@@ -68,9 +68,15 @@ impl Mappings for Simulated {
                 .ok_or_else(|| Failure::new(Kind::WrongState))?;
             let mut sample = map.load.sample();
             if map.pair.target == Target::DmCache {
-                // dm-cache cannot be paused, and says nothing of latencies.
-                sample.events.retain(|event| event.name != "promotion");
+                // dm-cache has no journal, skips nothing, and measures no latencies.
+                let counted = ["evictions", "fills"];
+                sample.events.retain(|e| counted.contains(&e.name.as_str()));
+                (sample.journal_used, sample.journal_total) = (0, 0);
                 (sample.ssd_latency, sample.disk_latency) = Default::default();
+                for way in [&mut sample.read, &mut sample.write] {
+                    way.missed += way.bypassed_sectors();
+                    way.bypassed.clear();
+                }
             }
             Ok(Status {
                 state: map.state.as_str().to_owned(),

@@ -261,3 +261,32 @@ fn unknown_content_is_never_called_empty() {
     assert_eq!(devices[0].volumes[0].as_ssd, Ok(()));
     assert_eq!(devices[0].volumes[0].content, Content::Unknown);
 }
+
+#[test]
+fn a_disk_that_is_refused_only_now_waits_for_the_next_start() {
+    let objection = |kind| Objection {
+        kind,
+        name: String::new(),
+        mount_points: vec![],
+    };
+    let judged = |now: &[Kind], later: &[Kind]| JudgedDevice {
+        device: DeviceText::none(),
+        against_disk: now.iter().copied().map(objection).collect(),
+        against_disk_later: later.iter().copied().map(objection).collect(),
+        against_ssd: vec![],
+    };
+    let (root, name) = (Kind::OriginRoot, Kind::FstabNamesDevice);
+    for (now, later, waits) in [
+        (&[][..], &[][..], false),
+        (&[root], &[], true),
+        (&[root], &[name], true),
+        (&[name], &[], false),
+        (&[root], &[root], false),
+    ] {
+        assert_eq!(
+            is_only_later(&judged(now, later)),
+            waits,
+            "{now:?} {later:?}"
+        );
+    }
+}
