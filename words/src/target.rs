@@ -11,7 +11,9 @@ pub fn target_words(target: Target) -> [String; 2] {
         Target::Tandem => [gettext("Tandem's kernel module (dm-tandem)"), String::new()],
         Target::DmCache => [
             gettext("The kernel's own cache (dm-cache)"),
-            gettext("It begins empty at each start of the computer."),
+            gettext(
+                "It begins empty at each start of the computer. If the SSD fails, programs get errors for a moment, until the hard disk is used alone.",
+            ),
         ],
     }
 }
