@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What `cargo xtask bench` runs in its guest, where time is virtual and figures repeat.
 //!
-//! `SUITE_BENCH` is `cost:<device>` (instructions of single requests, all devices being RAM disks), or `time:<device>`
-//! and `drain:<device>` (how long things take on models of a disk and an SSD). Each figure is printed as
-//! `bench: <name> <number>`.
+//! `SUITE_BENCH` is `cost:<device>` (instructions of single requests, all devices being RAM disks), or `time:<device>`,
+//! `drain:<device>` and `seeds-<article>:<device>` (how long things take on models of a disk and an SSD). Each figure is
+//! printed as `bench: <name> <number>`.
 
 pub mod aio;
 mod cost;
 mod devices;
 mod drain;
+mod seeds;
 mod time;
 
 use std::fs::File;
@@ -30,6 +31,9 @@ pub fn run(what: &str) -> Result<()> {
         "cost" => cost::run(&Device::new(name, Base::ram()?)?),
         "time" => time::run(&Device::new(name, Base::models()?)?),
         "drain" => drain::run(name, &Device::new(name, Base::models()?)?),
+        _ if let Some(article) = kind.strip_prefix("seeds-") => {
+            seeds::run(article, &Device::new(name, Base::models()?)?)
+        }
         _ => bail!("unknown bench {kind}"),
     }
 }

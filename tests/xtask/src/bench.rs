@@ -6,6 +6,7 @@
 //! requests on RAM disks, and times on models of a disk and an SSD (tests/bench/model).
 
 mod report;
+mod seeds;
 mod start;
 mod ui;
 
@@ -42,6 +43,8 @@ pub struct Args {
 enum Other {
     /// Times of start and shutdown of a machine with a cache, beside the same machine without.
     Start(start::Args),
+    /// What articles measured of other caches, repeated: writes tests/bench/SEEDS.md.
+    Seeds(seeds::Args),
     /// Measure the window, the indicator and the service, and write tests/bench/UI.md.
     Ui,
 }
@@ -143,6 +146,7 @@ struct Figures {
 pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     match &args.other {
         Some(Other::Start(args)) => return start::command(cx, args),
+        Some(Other::Seeds(args)) => return seeds::command(cx, args),
         Some(Other::Ui) => return ui::command(cx),
         None => {}
     }
@@ -161,15 +165,15 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     let mut prepared = Vec::new();
     for (kind, devices) in kinds {
         if args.kind.is_none_or(|only| only == kind) {
-            prepared.push((kind, devices, guest.initramfs(cx, kind)?));
+            prepared.push((kind, devices, guest.initramfs(cx, kind.name(), kind)?));
         }
     }
     let mut all = Vec::new();
-    for (kind, devices, (initramfs, modules)) in prepared {
+    for (kind, devices, image) in prepared {
         let mut figures = Vec::new();
         for (name, about) in devices {
             if args.only.is_empty() || args.only.iter().any(|only| only == name) {
-                figures.push(guest.measure(kind, (name, about), &initramfs, &modules)?);
+                figures.push(guest.measure(kind.name(), kind, (name, about), &image)?);
             }
         }
         all.push(figures);
@@ -221,7 +225,8 @@ impl Guest {
         })
     }
 
-    fn initramfs(&self, cx: &Cx, kind: Kind) -> Result<(PathBuf, String)> {
+    /// The initial file system for the machine of this kind, kept under a name, and the words that load its modules.
+    fn initramfs(&self, cx: &Cx, name: &str, kind: Kind) -> Result<(PathBuf, String)> {
         let modules: Vec<_> = [kind.machine().0]
             .into_iter()
             .chain(MODULES.iter().copied())
@@ -229,17 +234,18 @@ impl Guest {
         let programs = [(self.make_bcache.as_path(), "/make-bcache")];
         let own = self.built.each_ref().map(PathBuf::as_path);
         let (built, modules) = kernels::initramfs(cx, &self.target, &modules, &own, &programs)?;
-        let own = cx.target.join(format!("bench-{}.cpio", kind.name()));
+        let own = cx.target.join(format!("bench-{name}.cpio"));
         fs::copy(built, &own)?;
         Ok((own, modules))
     }
 
+    /// What the suite measures under this word, with the machine of this kind.
     fn measure(
         &self,
+        what: &str,
         kind: Kind,
         (name, about): (&'static str, &'static str),
-        initramfs: &Path,
-        modules: &str,
+        (initramfs, modules): &(PathBuf, String),
     ) -> Result<Figures> {
         let mut guest = self.qemu.command();
         guest.args(["-accel", "tcg,thread=single", "-machine", "q35"]);
@@ -255,8 +261,7 @@ impl Guest {
         guest.args(["-icount", "shift=0,sleep=off", "-seed", "42"]);
         guest.args(["-rtc", "base=2025-01-01,clock=vm"]);
         let words = format!(
-            "{modules} SUITE_BENCH={}:{name} tsc=reliable clocksource=tsc random.trust_cpu=on mitigations=off",
-            kind.name()
+            "{modules} SUITE_BENCH={what}:{name} tsc=reliable clocksource=tsc random.trust_cpu=on mitigations=off"
         );
         kernels::boot(&mut guest, &self.target.kernel, initramfs, &words);
         let mut numbers = BTreeMap::new();
@@ -281,9 +286,9 @@ impl Guest {
             .iter()
             .map(|(figure, number)| format!("{figure} {number}"))
             .collect();
-        say(format!("{} of {name}: {}", kind.name(), list.join(", ")));
+        say(format!("{what} of {name}: {}", list.join(", ")));
         if let Some(why) = &stopped {
-            say(format!("{} of {name} came to no end: {why}", kind.name()));
+            say(format!("{what} of {name} came to no end: {why}"));
         }
         Ok(Figures {
             name,

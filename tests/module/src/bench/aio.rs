@@ -49,6 +49,9 @@ pub enum Verb {
     Write,
 }
 
+/// What is asked for: at an offset, so many bytes.
+pub type Ask = (Verb, u64, usize);
+
 /// Does a request of `length` bytes at each offset, `depth` of them at a time; returns the time from the first to the
 /// last.
 pub fn each(
@@ -58,8 +61,19 @@ pub fn each(
     length: usize,
     depth: usize,
 ) -> Result<Duration> {
+    let asks = offsets.into_iter().map(|offset| (verb, offset, length));
+    play(file, asks, length, depth)
+}
+
+/// Does all these requests in this order, of `longest` bytes at most, `depth` of them at a time.
+pub fn play(
+    file: &File,
+    asks: impl IntoIterator<Item = Ask>,
+    longest: usize,
+    depth: usize,
+) -> Result<Duration> {
     let buffers: Vec<Buffer> = (0..depth)
-        .map(|_| Buffer::new(length))
+        .map(|_| Buffer::new(longest))
         .collect::<Result<_>>()?;
     let mut requests = vec![Request::default(); depth];
     let mut events = vec![Event::default(); depth];
@@ -68,13 +82,15 @@ pub fn each(
     let result = unsafe { libc::syscall(libc::SYS_io_setup, depth, &raw mut context) };
     check(result)?;
     let mut free: Vec<usize> = (0..depth).collect();
-    let mut offsets = offsets.into_iter().peekable();
+    let mut asks = asks.into_iter().peekable();
     let start = Instant::now();
     loop {
         let mut batch: Vec<*mut Request> = Vec::with_capacity(free.len());
-        while let (Some(slot), Some(offset)) = (free.last().copied(), offsets.peek().copied()) {
+        while let (Some(slot), Some(ask)) = (free.last().copied(), asks.peek().copied()) {
+            let (verb, offset, length) = ask;
+            ensure!(length <= longest, "a request of {length} bytes");
             free.pop();
-            offsets.next();
+            asks.next();
             requests[slot] = Request {
                 data: slot as u64,
                 opcode: match verb {
@@ -109,12 +125,13 @@ pub fn each(
             )
         };
         for event in &events[..check(result)?] {
+            let slot = usize::try_from(event.data)?;
             ensure!(
-                event.result == length as i64,
+                event.result == requests[slot].length as i64,
                 "a request failed: {}",
                 event.result
             );
-            free.push(usize::try_from(event.data)?);
+            free.push(slot);
         }
     }
     let time = start.elapsed();

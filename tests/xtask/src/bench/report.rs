@@ -19,7 +19,7 @@ impl Figures {
             .with_context(|| format!("{} has no {figure}", self.name))
     }
 
-    fn find(&self, figure: &str) -> Option<u64> {
+    pub(super) fn find(&self, figure: &str) -> Option<u64> {
         self.numbers.get(figure).copied()
     }
 }

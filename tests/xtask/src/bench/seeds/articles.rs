@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The five articles: what each measured, and what is measured of it here.
+
+use super::super::Kind;
+
+/// A figure of the table.
+pub struct Column {
+    pub title: &'static str,
+    pub figure: &'static str,
+    /// What the figure is divided by before it is shown; then it has a digit behind the point.
+    pub per: f64,
+    /// A smaller figure is the better one.
+    pub time: bool,
+}
+
+/// Of some columns' figures, why caches are ahead of Tandem.
+pub struct Reason {
+    /// The beginning of the figures' names.
+    pub figures: &'static str,
+    /// The beginning of the devices' names.
+    pub device: &'static str,
+    pub why: &'static str,
+}
+
+/// An article.
+pub struct Article {
+    pub name: &'static str,
+    pub title: &'static str,
+    /// What was measured there, in lines of the page.
+    pub measured: &'static str,
+    /// How it is repeated, in lines of the page.
+    pub here: &'static str,
+    pub columns: &'static [Column],
+    /// The article's own figures: of what, and one for each column.
+    pub figures: &'static [(&'static str, &'static [&'static str])],
+    /// Only caches that have something to write back.
+    pub write_back: bool,
+    pub reasons: &'static [Reason],
+}
+
+impl Article {
+    /// The devices that are measured, each with its description.
+    pub fn devices(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let kind = if self.write_back {
+            Kind::Drain
+        } else {
+            Kind::Time
+        };
+        let devices = kind.devices().iter().copied();
+        // That row is a bound for another page.
+        devices.filter(|(name, _)| *name != "elevator")
+    }
+}
+
+/// Of writes to blocks whose copies are clean.
+const RECORDED: &str = "Tandem overwrites a copy in place, and before that it records on the SSD that the disk will have older data; a\n  \
+     write waits for that record. dm-writecache, bcache and dm-writeboost write to a free place; dm-cache overwrites without a\n  \
+     record, and takes all its blocks for dirty after a power cut";
+/// Of small requests in order that nobody has read yet.
+const TWICE: &str = "a request for a quarter of a frame of 16 KiB has Tandem read the whole frame, and the requests for its other quarters\n  \
+     go to the disk once more meanwhile (75 % of the bytes, `read_bypassed_busy`), where the head has passed them and a turn of the\n  \
+     platter is lost; requests of readahead have whole frames";
+/// Of a file that is written in order.
+const PAST: &str = "they take a file of any length on the SSD; Tandem sends what goes on for 32 MiB in order past it, so that a film\n  \
+     leaves there what is read often";
+/// Of such a file, read afterwards.
+const FORGOTTEN: &str = "the file was written in order before, and of what is written past the SSD (8 MiB on in write-through, 32 MiB in\n  \
+     write-back) Tandem forgets its copies; the others kept theirs, or what was written";
+
+/// More is better.
+const fn more(title: &'static str, figure: &'static str, per: f64) -> Column {
+    Column {
+        title,
+        figure,
+        per,
+        time: false,
+    }
+}
+
+/// Less is better: seconds, of milliseconds.
+const fn seconds(title: &'static str, figure: &'static str) -> Column {
+    Column {
+        title,
+        figure,
+        per: 1000.0,
+        time: true,
+    }
+}
+
+/// All of them, in the order of the page.
+pub const ARTICLES: [Article; 5] = [
+    Article {
+        name: "files",
+        title: "Files copied twice",
+        measured: "Flashcache: a file of 24 GB was copied from the disk in 4 min 37 s, and once it was cached in 1 min 10 s; the page\n\
+             cache alone gained nothing. 15 GB of many files took 2 min 28 s, then 45 s.",
+        here: "Read in requests of 128 KiB, one at a time; 60 s between two copies. The many files have 0.125 to 16 MiB and are read\n\
+             in another order than the disk has them. MB/s, first and second time.",
+        columns: &[
+            more("4 GB", "file-4-first", 1.0),
+            more("again", "file-4-second", 1.0),
+            more("24 GB", "file-24-first", 1.0),
+            more("again", "file-24-second", 1.0),
+            more("15 GB of many", "many-first", 1.0),
+            more("again", "many-second", 1.0),
+        ],
+        figures: &[("Flashcache", &["", "", "87", "343", "101", "333"])],
+        write_back: false,
+        reasons: &[],
+    },
+    Article {
+        name: "random",
+        title: "Random blocks, one at a time",
+        measured: "4 KiB on a bare disk, on a disk with Flashcache in both modes, and on one with bcache, each beside its bare SSD.",
+        here: "4096 blocks all over the disk (1 GB of the article's) are read six times, each time in another order, and then\n\
+             written and flushed. Requests a second.",
+        columns: &[
+            more("first read", "reads-1", 1.0),
+            more("second", "reads-2", 1.0),
+            more("sixth", "reads-6", 1.0),
+            more("written", "writes", 1.0),
+        ],
+        figures: &[
+            ("disk", &["", "", "74 to 126", "60 to 154"]),
+            ("SSD of Flashcache", &["", "", "3100", "2300"]),
+            ("Flashcache, writethrough", &["", "", "4500", "500"]),
+            ("Flashcache, writeback", &["", "", "2700", "1800"]),
+            ("SSD of bcache", &["", "", "8088", "5170"]),
+            ("bcache", &["", "", "1091", "9699"]),
+        ],
+        write_back: false,
+        reasons: &[Reason {
+            figures: "writes",
+            device: "",
+            why: RECORDED,
+        }],
+    },
+    Article {
+        name: "depth",
+        title: "Depth 32",
+        measured: "4 KiB, 32 at a time, in order and at random, on a disk, an SSD, and three caches.",
+        here: "A file of 4 GB: read in order twice, written in order, and then read and written in no order. MB/s.",
+        columns: &[
+            more("first read in order", "ordered-first-kb", 1000.0),
+            more("second", "ordered-second-kb", 1000.0),
+            more("written in order", "ordered-write-kb", 1000.0),
+            more("random read", "mixed-read-kb", 1000.0),
+            more("random write", "mixed-write-kb", 1000.0),
+        ],
+        figures: &[
+            ("disk", &["", "115", "72", "2", "2"]),
+            ("SSD", &["", "231", "74", "230", "72"]),
+            ("dm-cache", &["", "105", "50", "67", "51"]),
+            ("Flashcache", &["", "284", "72", "284", "71"]),
+            ("RapidCache, in memory", &["", "794", "70", "901", "2"]),
+        ],
+        write_back: false,
+        reasons: &[
+            Reason {
+                figures: "ordered-first",
+                device: "",
+                why: TWICE,
+            },
+            Reason {
+                figures: "ordered-write",
+                device: "",
+                why: PAST,
+            },
+            Reason {
+                figures: "mixed-read",
+                device: "",
+                why: FORGOTTEN,
+            },
+            Reason {
+                figures: "mixed-write",
+                device: "",
+                why: RECORDED,
+            },
+        ],
+    },
+    Article {
+        name: "desktop",
+        title: "Start of a desktop, scan of a home directory",
+        measured: "bcache: from the boot loader to X11 90 s, then 9 s; a loaded desktop 120 s, then 15 s; a scan of a home directory 79 s,\n\
+             then 4 s. Another author saw no gain of lvmcache (dm-cache) after several starts.",
+        here: "Recordings of a virtual machine (`tests/bench/seeds`), in their own size: 3735 requests of a start of Debian 12 until\n\
+             its panel stands, two at a time, and 4321 of `find` over 4000 folders with 50000 files, one at a time. They are played as\n\
+             fast as the device answers, without the time in which programs compute. Seconds.",
+        columns: &[
+            seconds("first start", "desktop-1-ms"),
+            seconds("second", "desktop-2-ms"),
+            seconds("third", "desktop-3-ms"),
+            seconds("first scan", "home-1-ms"),
+            seconds("second", "home-2-ms"),
+            seconds("third", "home-3-ms"),
+        ],
+        figures: &[("bcache", &["90", "9", "", "79", "4", ""])],
+        write_back: false,
+        reasons: &[],
+    },
+    Article {
+        name: "drain",
+        title: "Writing back",
+        measured: "Flashcache: 4 GB of random dirty blocks took over 30 minutes to be written back.",
+        here: "As much is written all over the disk, 32 at a time, and written back as fast as the device does it. What counts is the\n\
+             sum: a cache that takes little has little to write back. Minutes are 64 times what it took, and so an upper bound:\n\
+             blocks lie closer on the large disk.",
+        columns: &[
+            seconds("written s", "written-ms"),
+            seconds("written back s", "drained-ms"),
+            Column {
+                title: "both, min of 4 GB",
+                figure: "both-ms",
+                per: 60_000.0 / 64.0,
+                time: true,
+            },
+        ],
+        figures: &[("Flashcache", &["", "", "over 30"])],
+        write_back: true,
+        reasons: &[],
+    },
+];
