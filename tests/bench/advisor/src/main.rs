@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How far the advisor's predictions are from what core itself does for the same requests.
+//! How far the advisor's predictions are from what core itself does for the same requests, and what they are worth for
+//! disks that share an SSD.
 
 mod measure;
 mod report;
+mod shares;
 mod workload;
 
 use std::error::Error;
@@ -21,6 +23,9 @@ struct Args {
     /// Play only the workloads whose names contain this.
     #[arg(long)]
     only: Option<String>,
+    /// Compares ways to share one SSD between two disks instead, for each pair of recordings.
+    #[arg(long)]
+    shares: bool,
     /// Writes the tables to this file.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -29,31 +34,38 @@ struct Args {
 fn main() -> std::result::Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let wanted = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only));
-    let mut results: Vec<Result> = Vec::new();
     let core = Core::linked();
-    let mut add = |workload: Workload| {
-        eprintln!("{}", workload.name);
-        results.push(measure(&core, &workload)?);
-        Ok::<(), tandem_advisor::Impossible>(())
-    };
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(&args.traces)? {
         paths.push(entry?.path());
     }
-    paths.sort();
-    for path in &paths {
+    paths.retain(|path| {
         let name = path.to_string_lossy();
-        if (name.ends_with(".csv.zst") || name.ends_with(".csv")) && wanted(&name) {
-            add(Workload::recorded(path)?)?;
+        (name.ends_with(".csv.zst") || name.ends_with(".csv")) && wanted(&name)
+    });
+    paths.sort();
+    let recorded = paths.iter().map(|path| Workload::recorded(path));
+    let text = if args.shares {
+        let workloads = recorded.collect::<std::result::Result<Vec<_>, _>>()?;
+        shares::report::text(&core, &workloads)?
+    } else {
+        let mut results: Vec<Result> = Vec::new();
+        let mut add = |workload: Workload| {
+            eprintln!("{}", workload.name);
+            results.push(measure(&core, &workload)?);
+            Ok::<(), tandem_advisor::Impossible>(())
+        };
+        for workload in recorded {
+            add(workload?)?;
         }
-    }
-    if wanted("files") {
-        add(Workload::files())?;
-    }
-    if wanted("places") {
-        add(Workload::places())?;
-    }
-    let text = report::text(&results);
+        if wanted("files") {
+            add(Workload::files())?;
+        }
+        if wanted("places") {
+            add(Workload::places())?;
+        }
+        report::text(&results)
+    };
     print!("{text}");
     if let Some(out) = &args.out {
         std::fs::write(out, text)?;

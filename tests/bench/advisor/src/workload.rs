@@ -26,6 +26,10 @@ pub struct Workload {
     pub name: String,
     pub disk_sectors: u64,
     pub requests: Vec<Request>,
+    /// Microseconds of each since the first; nothing or -1 if they are not known.
+    pub times: Vec<i64>,
+    /// Frames that the requests touch; 0 if it was not counted.
+    pub footprint: u64,
     pub shape: Shape,
     /// How many samples are tried.
     pub samples: u64,
@@ -58,6 +62,8 @@ impl Workload {
             name: name.to_owned(),
             disk_sectors: (recording.sectors() * scale).next_multiple_of(2048),
             requests,
+            times: recording.times().to_vec(),
+            footprint: frames.len() as u64,
             shape: small(frames.len() as u64 >> SIZES),
             samples: 8,
         })
@@ -116,6 +122,8 @@ impl Workload {
             name: "files (made up)".to_owned(),
             disk_sectors,
             requests,
+            times: Vec::new(),
+            footprint: 0,
             shape: Shape::REAL,
             samples: 1,
         }
@@ -145,6 +153,8 @@ impl Workload {
         Self {
             name: "places (made up)".to_owned(),
             requests: requests.collect(),
+            times: Vec::new(),
+            footprint: 0,
             disk_sectors,
             shape: Shape::REAL,
             samples: 1,

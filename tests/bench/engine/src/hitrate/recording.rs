@@ -44,6 +44,7 @@ pub struct Request {
 /// All requests, and what blocks they touch.
 pub struct Recording {
     requests: Vec<Request>,
+    times: Vec<i64>,
     blocks: Vec<u32>,
     footprint: usize,
     sectors: u64,
@@ -72,7 +73,7 @@ impl Recording {
                 text.push('\n');
             }
         }
-        Ok(Recording::new(parse(&text)?, block_bytes))
+        Ok(Recording::timed(parse(&text)?, block_bytes))
     }
 
     /// From requests `(write, offset, size)`, in bytes. One of no bytes is left out.
@@ -80,14 +81,27 @@ impl Recording {
         requests: impl IntoIterator<Item = (bool, u64, u64)>,
         block_bytes: u64,
     ) -> Recording {
+        let without = requests.into_iter();
+        Recording::timed(
+            without.map(|(write, offset, size)| (-1, write, offset, size)),
+            block_bytes,
+        )
+    }
+
+    /// As [`Recording::new`], of requests that begin with their times.
+    fn timed(
+        requests: impl IntoIterator<Item = (i64, bool, u64, u64)>,
+        block_bytes: u64,
+    ) -> Recording {
         let mut numbers = HashMap::new();
         let mut all = Recording {
             requests: Vec::new(),
+            times: Vec::new(),
             blocks: Vec::new(),
             footprint: 0,
             sectors: 0,
         };
-        for (write, offset, size) in requests {
+        for (time, write, offset, size) in requests {
             if size == 0 {
                 continue;
             }
@@ -105,6 +119,7 @@ impl Recording {
             }
             all.sectors = all.sectors.max(end);
             all.requests.push(request);
+            all.times.push(time);
         }
         all.footprint = numbers.len();
         all
@@ -113,6 +128,11 @@ impl Recording {
     /// The requests, in order.
     pub fn requests(&self) -> &[Request] {
         &self.requests
+    }
+
+    /// Microseconds of each request since the first; -1 if they are not known.
+    pub fn times(&self) -> &[i64] {
+        &self.times
     }
 
     /// The block of each access, as numbers below [`Recording::footprint`] in order of first access.
@@ -140,7 +160,7 @@ impl Recording {
     }
 }
 
-fn parse(text: &str) -> Result<Vec<(bool, u64, u64)>, Error> {
+fn parse(text: &str) -> Result<Vec<(i64, bool, u64, u64)>, Error> {
     let mut requests = Vec::new();
     let mut ends = BTreeMap::<u64, u64>::new();
     for (at, line) in text.lines().enumerate().skip(1) {
@@ -153,7 +173,8 @@ fn parse(text: &str) -> Result<Vec<(bool, u64, u64)>, Error> {
         };
         let end = ends.entry(disk).or_default();
         *end = (*end).max(offset + size);
-        requests.push((fields[1] == "W", disk, offset, size));
+        let time = fields[0].parse().unwrap_or(-1);
+        requests.push((time, fields[1] == "W", disk, offset, size));
     }
     let mut start = 0;
     for end in ends.values_mut() {
@@ -163,6 +184,6 @@ fn parse(text: &str) -> Result<Vec<(bool, u64, u64)>, Error> {
     }
     Ok(requests
         .into_iter()
-        .map(|(write, disk, offset, size)| (write, ends[&disk] + offset, size))
+        .map(|(time, write, disk, offset, size)| (time, write, ends[&disk] + offset, size))
         .collect())
 }
