@@ -33,11 +33,12 @@ const TURNS: usize = 3;
 
 /// What the figures do not say.
 const REASONS: &str = "\
-Shares stay fixed, and the advisor's figures are how a person chooses them. Curves of a few hours are noisy, so that\n\
-shares which follow them soon move for nothing and lose what they move; by the time that the curves are sure, they say\n\
-what the advisor says once. A fixed share also keeps what a pool gives up: each cache has a journal, a mode, a dirty limit and\n\
-a removal of its own, its disk goes to another computer without the others, and a scan of one disk costs the others\n\
-nothing.\n";
+So shares stay fixed. What counts is that they are chosen, by the advisor's figures, and not equal. Shares that follow the last\n\
+hours lose what they move, again and again where the disks take turns; those that follow all hours so far come to the advised\n\
+shares later than a person who asks the advisor, or not at all where a day's gain is less than the cost. A fixed share also\n\
+keeps what a pool gives up: each cache has a journal, a mode, a dirty limit and a removal of its own, its disk goes to another\n\
+computer without the others, and a scan of one disk costs the others nothing. These are three recordings, of one hour to one\n\
+week, and an hour here is a 48th of them: whoever has longer ones of several disks should measure again.\n";
 
 impl Shared {
     fn ways(&self) -> [Outcome; WAYS.len()] {
@@ -108,12 +109,15 @@ fn page(all: &[Shared]) -> String {
          | pool | one cache for both disks, as bcache has, with the policy of core |\n\n\
          What a move costs: the part that changes hands is empty, and its content is read again when it is asked for. The rest of\n\
          both caches is as if the share had always been so, which is better than what a real move leaves. In turns each disk is\n\
-         used for half a day while the other one rests, which is what following is made for; fixed shares serve the same then.\n\n\
+         used for half a day while the other one rests, which is what following is made for; fixed shares serve the same then.\n\
+         In brackets: how often the shares moved.\n\n\
          ## Decision\n\n\
-         In the mean of all rows and both uses, beside the advised shares ({:.1} %; equal ones {:.1} %):\n\n\
-         - shares that follow the use, with the better of both rules: {}\n- one pool: {}\n\n",
+         In the mean of all rows and both uses, beside the {:.1} % of the advised shares:\n\n\
+         - equal shares: {:+.1} points\n\
+         - shares that follow the use, with the better of both rules: {}\n\
+         - one pool: {}\n\n",
         mean(ADVISED),
-        mean(0),
+        beyond(0),
         verdict(follows),
         verdict(pool),
     );
@@ -136,7 +140,7 @@ fn table(all: &[Shared]) -> String {
         for outcome in shared.ways() {
             rates += &match outcome.moves {
                 0 => format!(" {:.1} |", outcome.rate),
-                moves => format!(" {:.1} ({moves} moves) |", outcome.rate),
+                moves => format!(" {:.1} ({moves}) |", outcome.rate),
             };
             written += &format!(" {:.2} |", outcome.written / 1e9);
         }
@@ -144,4 +148,51 @@ fn table(all: &[Shared]) -> String {
         written.push('\n');
     }
     format!("{rates}\n{written}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outcome, Shared, page};
+    use crate::shares::Moving;
+
+    fn outcome(rate: f64, moves: usize) -> Outcome {
+        Outcome {
+            rate,
+            written: 2e9,
+            moves,
+        }
+    }
+
+    fn shared(follows: f64) -> Shared {
+        let moving = || Moving {
+            following: [outcome(follows, 3), outcome(40.0, 0)],
+            pool: outcome(53.0, 0),
+        };
+        Shared {
+            name: "one and other".to_owned(),
+            ssd_bytes: 64 << 20,
+            equal: outcome(45.0, 0),
+            advised: outcome(50.0, 0),
+            advised_anew: outcome(49.0, 0),
+            best: outcome(51.0, 0),
+            together: moving(),
+            turns: moving(),
+        }
+    }
+
+    #[test]
+    fn the_page_says_what_is_worth_its_work() {
+        let text = page(&[shared(51.9)]);
+        assert!(text.contains("- equal shares: -5.0 points\n"));
+        assert!(text.contains("both rules: +1.9 points; from 2 on it would be worth the work\n"));
+        assert!(
+            text.contains("- one pool: +3.0 points, which is worth the work: **an open end**\n")
+        );
+        let row = "| one and other | 64 | 45.0 | 50.0 | 49.0 | 51.0 | 51.9 (3) | 40.0 | 53.0 | 51.9 (3) | 40.0 | 53.0 |\n";
+        assert!(text.contains(row));
+        let better = page(&[shared(52.0)]);
+        assert!(
+            better.contains("both rules: +2.0 points, which is worth the work: **an open end**\n")
+        );
+    }
 }
