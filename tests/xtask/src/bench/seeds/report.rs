@@ -95,9 +95,9 @@ impl Column {
     }
 }
 
-/// A sentence for each cache that is ahead of Tandem in the same mode, with the reason.
+/// A sentence for each reason why caches are ahead of Tandem in the same mode.
 fn ahead(text: &mut String, article: &Article, all: &[Figures]) -> Result<()> {
-    let mut lines = Vec::new();
+    let mut why: Vec<(&str, Vec<String>)> = Vec::new();
     for peer in all {
         let same = match peer.name {
             "disk" | "ssd" | "tandem" | "tandem-wb" => continue,
@@ -107,7 +107,6 @@ fn ahead(text: &mut String, article: &Article, all: &[Figures]) -> Result<()> {
         let Some(tandem) = all.iter().find(|device| device.name == same) else {
             continue;
         };
-        let mut why: Vec<(&str, Vec<String>)> = Vec::new();
         for column in article.columns {
             let (Some(figure), Some(own)) = (column.of(peer), column.of(tandem)) else {
                 continue;
@@ -115,35 +114,26 @@ fn ahead(text: &mut String, article: &Article, all: &[Figures]) -> Result<()> {
             if column.ahead(figure, own) < AHEAD {
                 continue;
             }
-            let reasons = article.reasons.iter();
-            let reason = reasons
-                .filter(|reason| peer.name.starts_with(reason.device))
-                .find(|reason| column.figure.starts_with(reason.figures))
-                .map_or("nobody knows why yet", |reason| reason.why);
-            let number = format!(
-                "{} ({} beside {})",
-                column.title,
-                column.shown(figure),
-                column.shown(own)
-            );
+            let mut reasons = article.reasons.iter();
+            let reason = reasons.find(|reason| {
+                peer.name.starts_with(reason.device) && column.figure.starts_with(reason.figures)
+            });
+            let reason = reason.map_or("nobody knows why yet", |reason| reason.why);
+            let (shown, own) = (column.shown(figure), column.shown(own));
+            let number = format!("{} {} ({shown} beside {own})", peer.name, column.title);
             match why.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, numbers)) => numbers.push(number),
                 None => why.push((reason, vec![number])),
             }
         }
-        for (reason, numbers) in why {
-            lines.push(format!(
-                "- {} is ahead of {same} in {}: {reason}.\n",
-                peer.name,
-                numbers.join(", ")
-            ));
-        }
     }
-    if lines.is_empty() {
+    if why.is_empty() {
         text.push_str("\nNo cache is ahead of Tandem in the same mode.\n");
-    } else {
-        text.push('\n');
-        text.extend(lines);
+        return Ok(());
+    }
+    text.push_str("\nAhead of Tandem in the same mode:\n\n");
+    for (reason, numbers) in why {
+        writeln!(text, "- {}:\n  {reason}.", numbers.join(", "))?;
     }
     Ok(())
 }
@@ -215,13 +205,14 @@ mod tests {
         ahead(&mut text, &ARTICLE, &[tandem(), back(), bcache, other]).unwrap();
         assert_eq!(
             text,
-            "\n- bcache is ahead of tandem in reads/s (150 beside 100): it reads ahead.\n\
-             - dm-writecache is ahead of tandem-wb in start s (1.9 beside 2.0): nobody knows why yet.\n"
+            "\nAhead of Tandem in the same mode:\n\n\
+             - bcache reads/s (150 beside 100):\n  it reads ahead.\n\
+             - dm-writecache start s (1.9 beside 2.0):\n  nobody knows why yet.\n"
         );
         text.clear();
         let slow = device("bcache-wb", "the same, writeback", [206, 1945]);
         ahead(&mut text, &ARTICLE, &[tandem(), back(), slow]).unwrap();
-        assert!(text.contains("in reads/s (206 beside 200)") && !text.contains("start"));
+        assert!(text.contains("bcache-wb reads/s (206 beside 200)") && !text.contains("start"));
         text.clear();
         let behind = device("bcache-wb", "the same, writeback", [199, 2000]);
         ahead(&mut text, &ARTICLE, &[tandem(), back(), behind]).unwrap();
