@@ -26,17 +26,34 @@ static u32 nth_slot(const struct td_engine *e, struct td_place p, u64 frame,
 			  frame);
 }
 
+/* The slot from @slot up to @end, in steps of @step, that holds @frame; or TD_NO_SLOT. */
+static env_inline u32 find_between(const struct td_engine *e, u64 frame, u32 slot, u32 end,
+				   u32 step)
+{
+	const struct td_word *stop = &e->words[end];
+
+	for (const struct td_word *w = &e->words[slot]; w != stop; w += step) {
+		/* Hardly a word has the tag, so it is looked at first. */
+		u64 differs = td_word_load(w) ^ frame;
+
+		if (unlikely(!(differs & TD_W_TAG)) && differs & TD_W_STATE)
+			return (u32)(w - e->words);
+	}
+	return TD_NO_SLOT;
+}
+
+/* Each write asks this for a frame that mostly has no slot: the loops are counted. */
 u32 td_index_find(const struct td_engine *e, u64 frame)
 {
 	struct td_place p = place_of(e, frame);
+	u32 first = td_slot_at(&e->layout, p.base, 0, frame);
+	u32 home = td_slot_at(&e->layout, p.base, p.home, frame);
+	u32 end = td_slot_at(&e->layout, p.base, td_ways(&e->layout), frame);
+	u32 step = 1u << e->layout.run_shift;
+	u32 slot = find_between(e, frame, home, end, step);
 
-	for (u32 i = 0; i < td_ways(&e->layout); i++) {
-		u32 slot = nth_slot(e, p, frame, i);
-
-		if (td_word_has(td_word_load(&e->words[slot]), frame))
-			return slot;
-	}
-	return TD_NO_SLOT;
+	return slot != TD_NO_SLOT ? slot :
+		find_between(e, frame, first, home, step);
 }
 
 /* As td_index_next(), frame by frame: for a few frames of the run. */

@@ -289,6 +289,12 @@ static inline bool td_ledger_has_dirty(const struct td_ledger *l)
 	return env_peek(l->dirty) != 0;
 }
 
+/* Is anything dirty in the region of @sector? Without the lock a hint. */
+static inline bool td_ledger_region_dirty(const struct td_ledger *l, u64 sector)
+{
+	return env_peek(l->marks[sector >> l->mark_shift].dirty) != 0;
+}
+
 /* May more become dirty at @sector? A hint, no lock. */
 static inline bool td_ledger_has_room(const struct td_ledger *l, u64 sector)
 {

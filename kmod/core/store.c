@@ -364,7 +364,7 @@ static bool touches_dirty(const struct td_engine *e, u64 sector, u32 count)
 {
 	u64 end = sector + count;
 
-	if (!td_ledger_has_dirty(&e->ledger))
+	if (!td_ledger_region_dirty(&e->ledger, sector))
 		return false;
 	for (u64 f = td_frame_of(sector); f <= td_frame_of(end - 1); f++) {
 		u32 slot = td_index_find(e, f);
@@ -392,6 +392,19 @@ bool td_write_streams(struct td_engine *e, u64 sector, u32 count)
 	       !touches_dirty(e, sector, count);
 }
 
+/* May the write of [sector, end) store something of @frame? A hint. */
+static bool may_store(const struct td_engine *e, u64 frame, u64 sector, u64 end)
+{
+	u64 v = td_word_load(&e->words[td_home_of(&e->layout, frame)]);
+	bool fits = td_promotes(e) &&
+		    td_quarters_covered(&e->layout, frame, sector, end);
+
+	/* Mostly the home way says it all. */
+	return td_word_has(v, frame) || (fits && td_word_is_durably_free(v)) ||
+	       td_index_find(e, frame) != TD_NO_SLOT ||
+	       (fits && td_index_has_room(e, frame));
+}
+
 bool td_write_wants_copy(struct td_engine *e, u64 sector, u32 count)
 {
 	u64 end = sector + count;
@@ -404,14 +417,9 @@ bool td_write_wants_copy(struct td_engine *e, u64 sector, u32 count)
 		return false;
 	if (env_load(&e->mode) == TD_WRITEBACK && td_promotes(e))
 		return true;
-	for (u64 f = td_frame_of(sector); f <= td_frame_of(end - 1); f++) {
-		if (td_index_find(e, f) != TD_NO_SLOT)
+	for (u64 f = td_frame_of(sector); f <= td_frame_of(end - 1); f++)
+		if (may_store(e, f, sector, end))
 			return true;
-		if (td_promotes(e) &&
-		    td_quarters_covered(&e->layout, f, sector, end) &&
-		    td_index_has_room(e, f))
-			return true;
-	}
 	return false;
 }
 

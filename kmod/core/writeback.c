@@ -74,41 +74,41 @@ static bool is_being_recorded(const struct td_bucket *b, u32 slot, unsigned int 
 
 /*
  * Could @frame's part of @r be stored now? *adds: that would make a clean or free
- * quarter dirty.
+ * quarter dirty. *slot holds the frame.
  */
 static enum td_writeback frame_verdict(const struct td_engine *e,
 				       const struct td_bucket *b, const struct td_req *r,
-				       u64 frame, bool *adds)
+				       u64 frame, u32 *slot, bool *adds)
 {
 	u64 end = r->sector + r->count;
 	unsigned int touched = touched_of(r, frame);
 	unsigned int part = touched & ~td_quarters_covered(&e->layout, frame,
 							   r->sector, end);
-	u32 slot = td_index_find(e, frame);
 	unsigned int clean;
 	u64 v;
 
+	*slot = td_index_find(e, frame);
 	if (touched & ~td_quarters_cached(&e->layout, frame))
 		return TD_WB_NO;
-	if (slot == TD_NO_SLOT) {
+	if (*slot == TD_NO_SLOT) {
 		*adds = true;
 		if (!td_promotes(e) && !r->uncleaned)
 			return TD_WB_NO;
 		return part ? TD_WB_NO : TD_WB_GO;
 	}
-	v = td_word_load(&e->words[slot]);
-	if (td_store_filler(b, slot) ||
+	v = td_word_load(&e->words[*slot]);
+	if (td_store_filler(b, *slot) ||
 	    ((v & TD_W_STATE) == TD_W_BUSY && waits_for_pins(v, touched)))
 		return TD_WB_WAIT;
 	if (part & ~td_word_valid(v) ||
 	    (part && (r->sector | end) & e->layout.block_mask))
 		return TD_WB_NO;
 	clean = touched & ~td_word_dirty(v);
-	if (clean && !r->uncleaned && td_retired(e, slot))
+	if (clean && !r->uncleaned && td_retired(e, *slot))
 		return TD_WB_NO;
 	*adds |= clean;
 	if ((clean && (clean & td_word_valid(v) || v & TD_W_STALE)) ||
-	    is_being_recorded(b, slot, touched))
+	    is_being_recorded(b, *slot, touched))
 		return TD_WB_MARK;
 	return TD_WB_GO;
 }
@@ -172,7 +172,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	u64 last = td_frame_of(r->sector + r->count - 1);
 	struct td_ledger *l = &e->ledger;
 	bool adds = false, needs_mark = false, in_advance;
-	u32 near = TD_NO_SLOT;
+	u32 near = TD_NO_SLOT, found;
 	u64 dirty;
 
 	if (!may_write_back(e, r))
@@ -182,7 +182,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		return TD_WB_NO;
 	td_retired_leave(e, first, last);
 	for (u64 f = first; f <= last; f++) {
-		enum td_writeback w = frame_verdict(e, b, r, f, &adds);
+		enum td_writeback w = frame_verdict(e, b, r, f, &found, &adds);
 
 		if (w == TD_WB_MARK)
 			needs_mark = true;
@@ -197,13 +197,12 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	in_advance = needs_mark && !marked;
 	if (in_advance && !td_marks_alone(e, r))
 		return TD_WB_MARK;
-	if (first & e->layout.run_mask)
-		near = td_index_find(e, first - 1);
 	r->nr_parts = 0;
 	r->sweep = 0;
 	for (u64 f = first; f <= last; f++) {
 		unsigned int touched = touched_of(r, f);
-		u32 slot = td_index_find(e, f);
+		/* A slot that is taken for a frame may have been that of a later one. */
+		u32 slot = first == last ? found : td_index_find(e, f);
 		bool held = false;
 
 		if (slot != TD_NO_SLOT) {
@@ -218,6 +217,8 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 			held = hold && v & TD_W_HELD;
 			keep_dirty(e, b, slot, touched);
 		} else {
+			if (f == first && first & e->layout.run_mask)
+				near = td_index_find(e, first - 1);
 			slot = td_index_take(e, f, near, TD_TAKE_ANY, &r->sweep);
 			if (slot == TD_NO_SLOT) {
 				release_slots(e, b, r);
@@ -268,7 +269,7 @@ bool td_writeback_dirty(const struct td_engine *e, const struct td_bucket *b,
 	u32 cursor = 0, slot;
 	bool drops;
 
-	if (!e->ledger.dirty)
+	if (!td_ledger_region_dirty(&e->ledger, r->sector))
 		return false;
 	drops = r->kind == TD_DISCARD && td_discard_may_drop(e, b, r);
 	while ((slot = td_index_next(e, td_frame_of(r->sector), last, &cursor)) !=
