@@ -212,6 +212,7 @@ struct td_bucket {
 struct td_streams {
 	struct env_atomic64 entries[TD_STREAMS];
 	u64 flushes;		/* that made their lengths count less; lock */
+	u32 latest;		/* the entry that a request went on with last; a hint */
 };
 
 /*

@@ -51,36 +51,60 @@ static void seen_alone(struct td_streams *s, u64 first, u64 last, u64 flushes)
 		env_store(entry, entry_of(last + 1, last - first + 1, flushes));
 }
 
+/* Does the stream of entry @v go on with a request that begins in frame @first? */
+static bool goes_on(u64 v, u64 first)
+{
+	/* The next frame is @first, or the one behind it. */
+	return (v & TD_W_TAG) - first <= 1 && v;
+}
+
+/*
+ * The number of the entry of the longest stream that goes on at @first, and *v, what it
+ * holds; or TD_STREAMS. (A single request ahead of a stream has an entry that fits, too.)
+ */
+static u32 longest(const struct td_streams *s, u64 first, u64 flushes, u64 *v)
+{
+	u32 best = TD_STREAMS;
+
+	for (u32 i = 0; i < TD_STREAMS; i++) {
+		u64 other = env_load(&s->entries[i]);
+
+		if (!goes_on(other, first) ||
+		    (best != TD_STREAMS &&
+		     length_of(other, flushes) <= length_of(*v, flushes)))
+			continue;
+		best = i;
+		*v = other;
+	}
+	return best;
+}
+
 bool td_stream_seen(struct td_engine *e, struct td_streams *s, u64 enough, u64 first,
 		    u64 last)
 {
 	u64 flushes = env_peek(s->flushes);
-	struct env_atomic64 *entry = NULL;
-	u64 next = 0, was = 0, length;
+	u32 i = env_peek(s->latest);
+	u64 v = env_load(&s->entries[i]);
+	u64 next, was, length;
 
-	/* A single request ahead of a stream has an entry that fits, too. */
-	for (u32 i = 0; i < TD_STREAMS; i++) {
-		u64 v = env_load(&s->entries[i]);
-		u64 tag = v & TD_W_TAG;
-
-		if (!v || (first != tag && first + 1 != tag) ||
-		    (entry && length_of(v, flushes) <= was))
-			continue;
-		entry = &s->entries[i];
-		next = tag;
-		was = length_of(v, flushes);
+	/* A request of a long stream mostly follows one of the same stream. */
+	if (!goes_on(v, first) || length_of(v, flushes) < enough) {
+		i = longest(s, first, flushes, &v);
+		if (i == TD_STREAMS) {
+			seen_alone(s, first, last, flushes);
+			return false;
+		}
+		env_poke(s->latest, i);
 	}
-	if (!entry) {
-		seen_alone(s, first, last, flushes);
-		return false;
-	}
+	next = v & TD_W_TAG;
+	was = length_of(v, flushes);
 	/* The last frame may be asked for again, in smaller pieces. */
 	if (last + 1 == next)
 		return was >= enough;
 	length = was + last + 1 - next;
 	if (length > LENGTH_MAX)
 		length = LENGTH_MAX;
-	env_store(entry, entry_of(last + 1, length, flushes));
+	env_store(&s->entries[i], entry_of(last + 1, length, flushes));
 	if (was < enough && length >= enough)
 		env_count(e->counters, TD_C_STREAMS, 1);
 	return length >= enough;
