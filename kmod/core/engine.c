@@ -362,7 +362,8 @@ u32 td_disk_done(struct td_engine *e, struct td_req *r, bool ok,
 	if (r->kind == TD_DISCARD) {
 		td_heat_discarded(&e->heat, r->span_sector, r->span_count);
 		td_heat_discarded(&e->read_heat, r->span_sector, r->span_count);
-	} else if (r->kind != TD_READ && ok) {
+	} else if (r->kind != TD_READ && ok && !r->stream) {
+		/* A place that a long stream passes is written once. */
 		td_heat_wrote(&e->heat, r->span_sector, r->span_count);
 	}
 	/* A discard may fail since the disk does not support it. */

@@ -8,23 +8,39 @@
 #include "identity.h"
 
 /*
+ * One with the lowest count. Counts grow, so the search goes on where the last one ended
+ * until no count is as low as that: a new quarter seldom costs a look at all counts.
+ */
+static u32 find_least(struct td_heat *h)
+{
+	for (; h->next < TD_HOT_MAX; h->next++)
+		if (h->count[h->next] <= h->least)
+			return h->next;
+	h->next = 0;
+	for (u32 i = 1; i < TD_HOT_MAX; i++)
+		if (h->count[i] < h->count[h->next])
+			h->next = i;
+	h->least = h->count[h->next];
+	return h->next;
+}
+
+/*
  * The space-saving algorithm: a quarter that is not in the list replaces the one with
  * the lowest count and inherits that count. So no quarter that gets more than
  * 1/TD_HOT_MAX of all writes is missed.
  */
 static void add(struct td_heat *h, u64 quarter, u32 by)
 {
-	u32 least = 0;
+	u32 least;
 
 	for (u32 i = 0; i < TD_HOT_MAX; i++) {
-		if (h->count[i] && h->quarter[i] == quarter) {
-			if (h->count[i] != (u32)-1)
-				h->count[i]++;
-			return;
-		}
-		if (h->count[i] < h->count[least])
-			least = i;
+		if (h->quarter[i] != quarter || !h->count[i])
+			continue;
+		if (h->count[i] != (u32)-1)
+			h->count[i]++;
+		return;
 	}
+	least = find_least(h);
 	h->quarter[least] = quarter;
 	if (h->count[least] <= (u32)-1 - by)
 		h->count[least] += by;
@@ -64,7 +80,11 @@ void td_heat_discarded(struct td_heat *h, u64 sector, u32 count)
 	u64 first = sector >> TD_QUARTER_SHIFT;
 	u64 last = (sector + count - 1) >> TD_QUARTER_SHIFT;
 
-	for (u32 i = 0; i < TD_HOT_MAX; i++)
-		if (h->quarter[i] >= first && h->quarter[i] <= last)
-			h->count[i] = 0;
+	for (u32 i = 0; i < TD_HOT_MAX; i++) {
+		if (h->quarter[i] < first || h->quarter[i] > last)
+			continue;
+		h->count[i] = 0;
+		h->least = 0;
+		h->next = 0;
+	}
 }

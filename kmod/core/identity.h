@@ -38,6 +38,8 @@
 struct td_heat {
 	u64 quarter[TD_HOT_MAX];
 	u32 count[TD_HOT_MAX];	/* 0: unused */
+	u32 least;		/* no count in front of @next is as low, or lower */
+	u32 next;
 };
 
 struct td_sample {
