@@ -85,7 +85,7 @@ bool td_discard_drops(const struct td_engine *e, struct td_req *r)
 {
 	u32 cursor = 0;
 
-	if (r->kind != TD_DISCARD || !e->ledger.dirty)
+	if (!e->ledger.dirty)
 		return false;
 	r->drops = next_dirty(e, r, &cursor) != TD_NO_SLOT;
 	return r->drops;

@@ -24,7 +24,7 @@ bool td_discard_may_drop(const struct td_engine *e, const struct td_bucket *b,
 unsigned int td_discard_quarters(const struct td_engine *e, const struct td_req *r,
 				 u64 frame, u32 *slot);
 
-/* Does @r, about to start, cover dirty quarters? If so, it drops them from now on. */
+/* Does the discard @r, about to start, cover dirty quarters? If so, it drops them from now on. */
 bool td_discard_drops(const struct td_engine *e, struct td_req *r);
 
 /* Is a cleaning under way that moves a quarter that @r touches? */

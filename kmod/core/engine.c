@@ -105,7 +105,7 @@ static u32 start_disk_write(struct td_engine *e, struct td_bucket *b,
 			    struct td_req *r)
 {
 	td_store_plan_write(e, b, r);
-	if (td_discard_drops(e, r)) {
+	if (r->kind == TD_DISCARD && td_discard_drops(e, r)) {
 		td_link_del(&r->link);
 		td_clean_enter_ring(b, r);
 	}
@@ -185,7 +185,8 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	if (!td_active(e))
 		return start_bypassed(e, r, woken);
 	marked = td_marks_is_set(e, r);
-	switch (td_writeback_plan(e, b, r, marked)) {
+	/* Without memory for a part there is nothing to plan. */
+	switch (r->parts ? td_writeback_plan(e, b, r, marked) : TD_WB_NO) {
 	case TD_WB_GO:
 		return start_writeback(e, r);
 	case TD_WB_WAIT:
@@ -257,7 +258,8 @@ void td_end(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	struct td_bucket *b = bucket_of(e, r);
 
 	td_link_del(&r->link);
-	td_store_finish(e, b, r);
+	if (r->nr_parts)
+		td_store_finish(e, b, r);
 	r->nr_parts = 0;
 	if (r->kind == TD_CLEAN && r->pending)
 		td_flush_cleaning_ended(e);
