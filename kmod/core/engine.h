@@ -394,6 +394,12 @@ u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 bool td_next_extent(const struct td_engine *e, const struct td_req *r,
 		    u32 *cursor, struct td_extent *extent);
 
+/* Where the lent write @r goes: a frame's quarters lie side by side. No lock; as above. */
+static inline u64 td_lent_sector(const struct td_engine *e, const struct td_req *r)
+{
+	return td_slot_sector(&e->layout, r->parts->slot) + r->parts->from;
+}
+
 enum td_seek { TD_SEEK_NOWHERE, TD_SEEK_FOUND, TD_SEEK_FURTHER };
 
 /*

@@ -159,7 +159,7 @@ static int to_disk(struct tandem_bulk *b)
 	}
 	io->end = TANDEM_END_BULK;
 	io->bulk = b;
-	tandem_to_disk(t, bio);
+	tandem_to_disk(t, bio, io);
 	return tandem_wait_for_record(t, bio) ? DM_MAPIO_SUBMITTED :
 		DM_MAPIO_REMAPPED;
 }

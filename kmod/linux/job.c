@@ -329,7 +329,7 @@ static void hand_to_disk(struct tandem_job *job)
 	struct bio *bio = job->bio;
 
 	job->bio = NULL;
-	tandem_to_disk(job->t, bio);
+	tandem_to_disk(job->t, bio, tandem_io_of(bio));
 	if (!tandem_wait_for_record(job->t, bio))
 		tandem_submit_for_user(job->t, bio);
 }

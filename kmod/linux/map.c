@@ -241,7 +241,7 @@ static int read_again(struct tandem *t, struct bio *bio, struct tandem_io *io)
 	io->disk_read = true;
 	io->since = 0;
 	tandem_take_back(t, bio, &io->hit.iter);
-	tandem_to_disk(t, bio);
+	tandem_to_disk(t, bio, io);
 	tandem_submit_for_user(t, bio);
 	return DM_ENDIO_INCOMPLETE;
 }

@@ -86,7 +86,7 @@ static inline void tandem_take_back(struct tandem *t, struct bio *bio,
 static inline int tandem_pass(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	io->end = TANDEM_END_PLAIN;
-	tandem_to_disk(t, bio);
+	tandem_to_disk(t, bio, io);
 	return tandem_wait_for_record(t, bio) ? DM_MAPIO_SUBMITTED :
 		DM_MAPIO_REMAPPED;
 }

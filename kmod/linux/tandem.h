@@ -399,14 +399,14 @@ static inline void tandem_disk_leave(struct tandem *t)
 }
 
 /* Point @bio, as dm gave it, at the disk; once for each bio, with PLAIN, TRACKED or BULK. */
-static inline void tandem_to_disk(struct tandem *t, struct bio *bio)
+static inline void tandem_to_disk(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
-	struct tandem_io *io = tandem_io_of(bio);
-
 	io->at_disk = true;
 	io->foreground = true;
 	tandem_disk_enter(t);
-	bio_set_dev(bio, t->origin->bdev);
+	/* tandem_note_user() did this, if the bio was not on its way to the SSD. */
+	if (bio->bi_bdev != t->origin->bdev)
+		bio_set_dev(bio, t->origin->bdev);
 }
 
 /* latency.c; any context */

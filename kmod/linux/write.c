@@ -24,14 +24,9 @@ static void answer(struct tandem_io *io, struct bio *bio)
 /* Point the lent @bio at its place on the SSD. Any context. */
 static void lend(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
-	struct td_extent x;
-	u32 cursor = 0;
-
-	/* A frame's quarters lie side by side: there is one extent. */
-	td_next_extent(&t->engine, &io->req, &cursor, &x);
 	io->end = TANDEM_END_LENT;
 	io->lent_iter = bio->bi_iter;
-	bio->bi_iter.bi_sector = x.ssd_sector;
+	bio->bi_iter.bi_sector = td_lent_sector(&t->engine, &io->req);
 	/* The journal makes it durable. An error means that the SSD is lost. */
 	bio->bi_opf &= ~(REQ_FUA | REQ_RAHEAD | REQ_FAILFAST_MASK | REQ_POLLED);
 	bio_set_dev(bio, t->ssd->bdev);
@@ -49,7 +44,7 @@ static int tracked_begun(struct tandem *t, struct bio *bio, struct tandem_io *io
 	}
 	if (todo & TD_DO_DISK) {
 		io->end = TANDEM_END_TRACKED;
-		tandem_to_disk(t, bio);
+		tandem_to_disk(t, bio, io);
 		/* The lost SSD may hold older data of a lent write, recorded as dirty. */
 		return tandem_wait_for_record(t, bio) ? DM_MAPIO_SUBMITTED :
 			DM_MAPIO_REMAPPED;
@@ -72,10 +67,10 @@ static void submit_tracked(struct tandem *t, struct bio *bio, struct tandem_io *
  * Begin a write or a discard. @job: with the copy; NULL though a copy was @wanted: there
  * was no memory. Returns what core says. Process context.
  */
-static u32 begin(struct tandem *t, struct bio *bio, enum td_kind kind, bool stream,
-		 struct tandem_job *job, bool wanted, struct td_list *woken)
+static u32 begin(struct tandem *t, struct bio *bio, struct tandem_io *io,
+		 enum td_kind kind, bool stream, struct tandem_job *job, bool wanted,
+		 struct td_list *woken)
 {
-	struct tandem_io *io = tandem_io_of(bio);
 	u64 sector = bio->bi_iter.bi_sector;
 	u32 count = bio_sectors(bio);
 	struct td_req *r = &io->req;
@@ -109,7 +104,7 @@ static void copy_later(struct tandem *t, struct bio *bio, struct tandem_io *io,
 
 	job = tandem_job_new(t, bio, TD_WRITE, bio->bi_iter.bi_sector,
 			     bio_sectors(bio));
-	todo = begin(t, bio, TD_WRITE, false, job, true, woken);
+	todo = begin(t, bio, io, TD_WRITE, false, job, true, woken);
 	if (job)
 		tandem_job_go_on(job, todo, woken);
 	else
@@ -207,7 +202,7 @@ noinline int tandem_map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	    tandem_map_in_place(t, bio, io, &code))
 		return code;
 	td_list_init(&woken);
-	todo = begin(t, bio, kind, stream, job, copy, &woken);
+	todo = begin(t, bio, io, kind, stream, job, copy, &woken);
 	tandem_carry_on(t, &woken);
 	return job ? tandem_job_begun(t, bio, io, job, todo) :
 		tracked_begun(t, bio, io, todo);
