@@ -400,6 +400,13 @@ static inline u64 td_lent_sector(const struct td_engine *e, const struct td_req 
 	return td_slot_sector(&e->layout, r->parts->slot) + r->parts->from;
 }
 
+/* Is there an extent of @r behind the last one that td_next_extent() gave? No lock. */
+static inline bool td_has_extent(const struct td_req *r, u32 cursor)
+{
+	/* It stops in front of the next extent, or behind the last quarter. */
+	return cursor < r->nr_parts * 4u;
+}
+
 enum td_seek { TD_SEEK_NOWHERE, TD_SEEK_FOUND, TD_SEEK_FURTHER };
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A request with private memory: job.c runs it, cleaner.c keeps some of its own.
+ * A request with private memory: job.c makes it, job_io.c runs it, cleaner.c keeps some
+ * of its own.
  */
 #ifndef TANDEM_JOB_H
 #define TANDEM_JOB_H
@@ -20,6 +21,7 @@ struct tandem_job {
 	refcount_t refs;
 	blk_status_t status;	/* of the write to the disk */
 	bool fetch;		/* the SSD is being read */
+	u32 left;		/* what core said in a completion, for ssd_work */
 	struct work_struct disk_work;		/* disk_bio completed */
 	struct work_struct ssd_work;		/* ssd_bio completed */
 	struct work_struct drained_work;	/* the slots' last pin is gone */
@@ -42,7 +44,46 @@ static inline struct td_part *tandem_job_parts(struct tandem_job *job)
 struct tandem_job *tandem_job_alloc(u32 pages, u32 parts, gfp_t gfp);
 /* Free @job and its pages; @job is not in flight. */
 void tandem_job_release(struct tandem_job *job);
+/* Drop a reference (J2). Any context; J3. */
+void tandem_job_put(struct tandem_job *job);
+/* Copy the user's range of the pages to the bio @user. Process context. */
+void tandem_job_copy_out(struct tandem_job *job, struct bio *user);
+
+/* job_io.c */
 /* Before td_begin(): the job counts as in flight. */
 void tandem_job_prepare(struct tandem_job *job, struct tandem *t);
+
+/* job.c and job_io.c: what map, write.c and the workers call */
+
+/* A job for the user's @bio; NULL: no memory just now. Never sleeps. */
+struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
+				  enum td_kind kind, u64 sector, u32 count);
+struct td_req *tandem_job_req(struct tandem_job *job);
+/* Free @job before td_begin() took its request, or after td_begin() returned PASS. */
+void tandem_job_free(struct tandem_job *job);
+/*
+ * Carry out the actions @todo of td_begin() (0: the request waits), and drop the
+ * caller's reference to the job. Process context; map calls it after
+ * tandem_carry_on(), since the thread may sleep until the disk takes the bio.
+ */
+void tandem_job_start(struct tandem_job *job, u32 todo);
+/* The same in a worker, which may not submit to the disk. Appends to @woken. */
+void tandem_job_go_on(struct tandem_job *job, u32 todo, struct td_list *woken);
+/*
+ * If @todo is SUM, do what it says, before tandem_carry_on(). Returns what to do then.
+ * Process context; lock not held.
+ */
+u32 tandem_job_sum(struct tandem_job *job, u32 todo, struct td_list *woken);
+/* Carry out what td_woken() says. Process context. */
+void tandem_job_woken(struct td_req *r, struct td_list *woken);
+/* td_drained() said SSD or FETCH for @r. Any context. */
+void tandem_job_drained(struct td_req *r);
+/* A job that tandem_job_prepare() counted is over. Any context. */
+void tandem_job_ended(struct tandem *t);
+/*
+ * Waits until no job is in flight, and until no completion of an ended request uses
+ * the target; process context, no new bios. Sleeps.
+ */
+void tandem_jobs_wait(struct tandem *t);
 
 #endif

@@ -12,6 +12,7 @@
 #include <linux/slab.h>
 
 #include "identity_io.h"
+#include "job.h"
 #include "tandem-compat.h"
 
 static void put_devices(struct tandem *t)

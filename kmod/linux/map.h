@@ -3,7 +3,7 @@
 #ifndef TANDEM_MAP_H
 #define TANDEM_MAP_H
 
-#include "tandem.h"
+#include "job.h"
 
 /* Requests that are not answered in the first step: is this one to be measured? In map. */
 static inline void tandem_measure(struct tandem *t, struct tandem_io *io)

@@ -16,7 +16,7 @@
  */
 #include <linux/slab.h>
 
-#include "tandem.h"
+#include "job.h"
 
 static struct block_device *bdev_of(const struct tandem *t, u8 kind)
 {

@@ -255,39 +255,6 @@ bool tandem_make_durable(struct tandem *t);
 void tandem_meta_halt(struct tandem *t);
 void tandem_meta_start(struct tandem *t);
 
-/* job.c: requests with private memory */
-
-/* A job for the user's @bio; NULL: no memory just now. Never sleeps. */
-struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
-				  enum td_kind kind, u64 sector, u32 count);
-struct td_req *tandem_job_req(struct tandem_job *job);
-/* Free @job before td_begin() took its request, or after td_begin() returned PASS. */
-void tandem_job_free(struct tandem_job *job);
-/*
- * Carry out the actions @todo of td_begin() (0: the request waits), and drop the
- * caller's reference to the job. Process context; map calls it after
- * tandem_carry_on(), since the thread may sleep until the disk takes the bio.
- */
-void tandem_job_start(struct tandem_job *job, u32 todo);
-/* The same in a worker, which may not submit to the disk. Appends to @woken. */
-void tandem_job_go_on(struct tandem_job *job, u32 todo, struct td_list *woken);
-/*
- * If @todo is SUM, do what it says, before tandem_carry_on(). Returns what to do then.
- * Process context; lock not held.
- */
-u32 tandem_job_sum(struct tandem_job *job, u32 todo, struct td_list *woken);
-/* Carry out what td_woken() says. Process context. */
-void tandem_job_woken(struct td_req *r, struct td_list *woken);
-/* td_drained() said SSD or FETCH for @r. Any context. */
-void tandem_job_drained(struct td_req *r);
-/* A job that tandem_job_prepare() counted is over. Any context. */
-void tandem_job_ended(struct tandem *t);
-/*
- * Waits until no job is in flight, and until no completion of an ended request uses
- * the target; process context, no new bios. Sleeps.
- */
-void tandem_jobs_wait(struct tandem *t);
-
 /* defer.c: work that completions leave to process context */
 void tandem_defer_init(struct tandem *t);
 void tandem_defer_exit(struct tandem *t);
