@@ -18,6 +18,9 @@
  * Why no reserve of memory: without memory a request goes past the cache, which
  * is always right, if need be after a cleaning; and the cleaner has its jobs
  * from the constructor on. So no request ever waits for a page here.
+ * Why a spare job: to get and to give back a page costs as much as all that core does
+ * for a small write. It is one, since one ends for each that begins, however many there
+ * are.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -42,6 +45,19 @@ void tandem_job_release(struct tandem_job *job)
 	while (job->nr_pages--)
 		__free_page(job->pages[job->nr_pages].bv_page);
 	kfree(job);
+}
+
+/* A job with one page, and a part; NULL: the spare one is in use. Any context. */
+static struct tandem_job *take_spare(struct tandem *t)
+{
+	return READ_ONCE(t->spare_job) ? xchg(&t->spare_job, NULL) : NULL;
+}
+
+/* False: @job is not what is kept, or one is kept already. Any context. */
+static bool keep_as_spare(struct tandem *t, struct tandem_job *job)
+{
+	return job->nr_pages == 1 && !READ_ONCE(t->spare_job) &&
+	       !cmpxchg(&t->spare_job, NULL, job);
 }
 
 struct tandem_job *tandem_job_alloc(u32 pages, u32 parts, gfp_t gfp)
@@ -71,9 +87,16 @@ void tandem_job_free(struct tandem_job *job)
 		tandem_cleaner_ended(t, job);
 	} else {
 		atomic_long_sub(job->nr_pages, &t->pages);
-		tandem_job_release(job);
+		if (!keep_as_spare(t, job))
+			tandem_job_release(job);
 	}
 	tandem_job_ended(t);
+}
+
+void tandem_job_free_spare(struct tandem *t)
+{
+	if (t->spare_job)
+		tandem_job_release(t->spare_job);
 }
 
 void tandem_job_ended(struct tandem *t)
@@ -135,8 +158,12 @@ struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
 				 PAGE_SIZE);
 	struct tandem_job *job = NULL;
 
-	if (atomic_long_add_return(pages, &t->pages) <= PAGES_MAX)
-		job = tandem_job_alloc(pages, span.frames, GFP_JOB);
+	if (atomic_long_add_return(pages, &t->pages) <= PAGES_MAX) {
+		if (pages == 1 && span.frames == 1)
+			job = take_spare(t);
+		if (!job)
+			job = tandem_job_alloc(pages, span.frames, GFP_JOB);
+	}
 	if (!job) {
 		atomic_long_sub(pages, &t->pages);
 		return NULL;

@@ -59,6 +59,8 @@ void tandem_job_prepare(struct tandem_job *job, struct tandem *t);
 struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
 				  enum td_kind kind, u64 sector, u32 count);
 struct td_req *tandem_job_req(struct tandem_job *job);
+/* The destructor, with no job in flight. */
+void tandem_job_free_spare(struct tandem *t);
 /* Free @job before td_begin() took its request, or after td_begin() returned PASS. */
 void tandem_job_free(struct tandem_job *job);
 /*

@@ -115,6 +115,7 @@ struct tandem {
 	atomic_t jobs;			/* in flight */
 	atomic_t bulk_runs;		/* runs of discards in flight (bulk.c) */
 	atomic_long_t pages;		/* private pages in use */
+	struct tandem_job *spare_job;	/* of one page, for the next small write (job.c) */
 	wait_queue_head_t idle;		/* jobs became 0, or the cache's own I/O ended */
 	unsigned long disk_used;	/* jiffies: a user's request last left the disk */
 	atomic_t foreground;		/* users' requests at the disk, or in a lane */
