@@ -87,6 +87,7 @@ impl Kind {
             Self::Time => &[
                 ("disk", "without a cache"),
                 ("ssd", "without a disk"),
+                ("dm-linear", "device-mapper without any work"),
                 ("tandem", "writethrough"),
                 ("tandem-wb", "writeback"),
                 ("dm-writecache", "blocks of 4 KiB, writeback"),
