@@ -16,6 +16,7 @@ use adw::prelude::*;
 use stage::{hand, opened, wizard};
 use tandem_api::{ModuleState, Target};
 use tandem_app::widgets::cache_page::CachePage;
+use tandem_app::widgets::cache_row::CacheRow;
 use tandem_app::widgets::module_page::ModulePage;
 use tandem_app::widgets::window::Window;
 use tandem_app::widgets::wizard::Wizard;
@@ -76,7 +77,18 @@ async fn where_the_module_is_refused_the_kernels_own_cache_serves() {
     says(&dialog, "It begins empty then").await;
     show.emit_clicked();
 
-    the_page_has_only_what_dm_cache_can_do(window).await;
+    let uuid = the_page_has_only_what_dm_cache_can_do(window).await;
+
+    // The first page does not ask for the module any more.
+    window.show_overview();
+    hand::wait(window, "row of the cache", || {
+        hand::shown(window)
+            .into_iter()
+            .find(|widget| widget.is::<CacheRow>())
+    })
+    .await;
+    assert!(hand::button(window, "Show What to Do…").is_none());
+    window.show_cache(&uuid);
 
     // Whoever prefers it chooses it in the wizard, and can go back.
     hand::press_removal(window).await;
@@ -93,13 +105,15 @@ async fn where_the_module_is_refused_the_kernels_own_cache_serves() {
     whoever_prefers_it_can_choose_it(application, window).await;
 }
 
-async fn the_page_has_only_what_dm_cache_can_do(window: &Window) {
+/// Returns the uuid of the cache.
+async fn the_page_has_only_what_dm_cache_can_do(window: &Window) -> String {
     hand::wait(window, "cache", || hand::removal(window)).await;
     let page = hand::shown(window)
         .into_iter()
         .find_map(|widget| widget.downcast::<CachePage>().ok())
         .unwrap();
-    assert_eq!(page.cache().unwrap().facts().target, Target::DmCache);
+    let facts = page.cache().unwrap().facts();
+    assert_eq!(facts.target, Target::DmCache);
     let served = hand::row(&page, "Served by").unwrap();
     let words = served.subtitle().unwrap();
     assert!(words.contains(OWN) && words.contains(EMPTY_AT_START));
@@ -137,6 +151,7 @@ async fn the_page_has_only_what_dm_cache_can_do(window: &Window) {
             "cache.remove",
         ]
     );
+    facts.uuid
 }
 
 async fn whoever_prefers_it_can_choose_it(application: &adw::Application, window: &Window) {

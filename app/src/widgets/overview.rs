@@ -7,13 +7,13 @@ use adw::prelude::*;
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
-use tandem_api::{Failure, FoundCache, OtherCache};
+use tandem_api::{Failure, FoundCache, OtherCache, Target};
 
 use crate::display::{failure_words, kernels_words, module_words, plain_name, watched_words};
 use crate::enrollment;
 use crate::model::facts::JobFacts;
 use crate::model::objects::{CacheObject, DeviceObject, JobObject};
-use crate::model::store::Store;
+use crate::model::store::{Store, objects};
 use crate::widgets::cache_row::CacheRow;
 use crate::widgets::device_group::{DeviceGroup, advise_button};
 use crate::widgets::error_view::ErrorView;
@@ -284,8 +284,15 @@ fn show_rows<T: PartialEq>(
     shown.replace(now);
 }
 
-/// Why no cache can be created on this machine now.
+/// Why no cache can be created on this machine now. None where all caches are the kernel's own, which need no module.
 fn no_cache(store: &Store) -> Option<String> {
+    let caches = store.caches();
+    let mut targets = objects::<CacheObject>(&caches)
+        .map(|cache| cache.facts().target)
+        .peekable();
+    if targets.peek().is_some() && targets.all(|target| target == Target::DmCache) {
+        return None;
+    }
     let words = module_words(&store.module()?, enrollment::is_asked())?;
     Some(format!("{} {}", words.what, words.next))
 }
