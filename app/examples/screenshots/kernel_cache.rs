@@ -29,8 +29,7 @@ pub async fn tour(
     hand::press(&page, &gettext("_Use the Kernel's Own Cache…")).await;
     let dialog: Wizard = hand::window(application).await;
     dialog.set_default_size(camera.width.min(640), 720);
-    wizard::choose(&dialog, &gettext("Hard Disk"), "Archive").await;
-    wizard::is_chosen(&dialog, &gettext("SSD"), wizard::EMPTY).await;
+    wizard::choose_disk(&dialog, "Archive").await;
     wizard::open(&dialog, &gettext("Mode")).await;
     glib::timeout_future(Duration::from_millis(500)).await;
     camera.take(&dialog, "73-kernel-cache-choices").await?;
@@ -66,7 +65,7 @@ pub async fn tour(
     window.set_up(None);
     let dialog: Wizard = hand::window(application).await;
     dialog.set_default_size(camera.width.min(640), 1000);
-    wizard::choose(&dialog, &gettext("Hard Disk"), "Archive").await;
+    wizard::choose_disk(&dialog, "Archive").await;
     wizard::open(&dialog, &gettext("Mode")).await;
     glib::timeout_future(Duration::from_millis(500)).await;
     camera.take(&dialog, "77-kernel-cache-row").await?;

@@ -41,15 +41,20 @@ pub async fn is_chosen(wizard: &Wizard, kind: &str, title: &str) {
     .await;
 }
 
-/// Chooses this disk, leaves the rest as the wizard has chosen it, and goes on to the review. Waits until the wizard has
-/// chosen an empty SSD: at first it may know only free space.
-pub async fn answer(wizard: &Wizard, disk: &str) {
+/// Chooses this disk, and leaves the rest as the wizard has chosen it. Waits until the wizard has chosen an empty SSD: at
+/// first it may know only free space.
+pub async fn choose_disk(wizard: &Wizard, disk: &str) {
     choose(wizard, &gettext("Hard Disk"), disk).await;
     let empty = gettext("It is empty, so nothing is erased.");
     hand::wait(wizard, &empty, || {
         choice(wizard, &gettext("SSD")).filter(|row| row.subtitle().contains(&empty))
     })
     .await;
+}
+
+/// The same, and goes on to the review.
+pub async fn answer(wizard: &Wizard, disk: &str) {
+    choose_disk(wizard, disk).await;
     hand::press(wizard, &gettext("_Review")).await;
 }
 
