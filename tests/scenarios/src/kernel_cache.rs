@@ -32,17 +32,16 @@ for n in 1 2 3 4; do dd if=/dev/urandom of=/srv/films/$n bs=1M count=8 conv=fsyn
 (cd /srv/films; sha256sum 1 2 3 4 >/root/sums)"#;
 /// Without the module dm-tandem is refused, and write-back with dm-cache.
 const REFUSED: &str = r#"set -e
-refused() {
-	if told=$(plan "$@" 2>&1); then echo "$told"; exit 1; fi
-	echo "$told"; }
+refused() { code=0; tandemctl plan --erase-ssd "$@" DISK1 SSD || code=$?; [ $code = 3 ]; }
+tandemctl plan --erase-ssd --kernel-cache DISK1 SSD
 if tandemctl create --yes --erase-ssd DISK1 SSD; then exit 1; fi
-refused writeback false cache
-refused writearound false cache
-refused writethrough true cache
+refused --kernel-cache --mode writeback
+refused --kernel-cache --mode writearound
+refused --kernel-cache --at-next-start
 if dmsetup ls | grep -q -e tandem -e TDPART; then exit 1; fi"#;
 /// Sets the cache up. In the middle of it the service is killed once: then nothing is left, and the disk is as before.
 const CREATE: &str = r#"set -e
-create writethrough & job=$!
+CREATED & job=$!
 for _ in $(seq 400); do dmsetup ls | grep -q TDPART && break; done
 systemctl kill --signal KILL tandem.service
 kill $job || true; wait $job || true
@@ -54,7 +53,7 @@ done
 SUMS
 if ! findmnt -no SOURCE /srv/films | grep mapper/tandem; then
 	if dmsetup ls | grep -e tandem -e TDPART; then exit 1; fi
-	create writethrough
+	CREATED
 fi
 CACHED
 SUMS
@@ -144,23 +143,6 @@ e2fsck -fp /dev/DISK1 || [ $? = 1 ]
 e2fsck -fn /dev/DISK1
 tandemctl --json plan --erase-ssd DISK1 SSD 2>&1 | head -c 300
 if blkid -p /dev/SSD | grep tandem; then exit 1; fi"#;
-/// Functions and words of the scripts.
-const HEAD: &str = r#"
-plan() {
-	busctl call --json=short org.tandemcache.Tandem1 /org/tandemcache/Tandem1 org.tandemcache.Tandem1.Manager Plan '(oosbbts)' \
-		/org/freedesktop/UDisks2/block_devices/DISK1 /org/freedesktop/UDisks2/block_devices/SSD "$1" true "$2" 0 "$3"; }
-create() {
-	set -- $(plan "$1" false cache | tr -d '[]{}"' | sed 's/^[^:]*:[^:]*://' | tr ',' ' ')
-	id=$1; digest=$2
-	echo "plan $id $digest"
-	busctl call org.tandemcache.Tandem1 /org/tandemcache/Tandem1 org.tandemcache.Tandem1.Manager Create ss "$id" "$digest"
-	for _ in $(seq 300); do
-		if CACHED && [ -z "$(ls /var/lib/tandem/jobs)" ]; then return 0; fi
-		sleep 0.2
-	done
-	return 1; }
-"#;
-
 /// A script for these devices.
 fn script(text: &str, names: &[String; 2]) -> String {
     let words = [
@@ -172,13 +154,16 @@ fn script(text: &str, names: &[String; 2]) -> String {
             "SUMS",
             "{ echo 3 >/proc/sys/vm/drop_caches; (cd /srv/films && sha256sum --check --quiet /root/sums); }",
         ),
+        (
+            "CREATED",
+            "tandemctl create --yes --erase-ssd --kernel-cache DISK1 SSD",
+        ),
         ("DISK", &names[0]),
         ("SSD", &names[1]),
     ];
-    let text = format!("{HEAD}{text}");
-    words
-        .iter()
-        .fold(text, |text, (word, with)| text.replace(word, with))
+    words.iter().fold(text.to_owned(), |text, (word, with)| {
+        text.replace(word, with)
+    })
 }
 
 /// Runs the layer.
