@@ -12,7 +12,7 @@ pub fn target_words(target: Target) -> [String; 2] {
         Target::DmCache => [
             gettext("The kernel's own cache (dm-cache)"),
             gettext(
-                "It begins empty at each start of the computer. If the SSD fails, programs get errors for a moment, until the hard disk is used alone.",
+                "It begins empty at each start of the computer. If the SSD fails, programs may get errors until the SSD or the cache is removed.",
             ),
         ],
     }

@@ -140,8 +140,12 @@ impl Service {
                 }
                 Step::LetGo => {
                     tracing::error!(uuid, "the SSD is lost: the disk is used alone");
+                    // An SSD that has failed is not tried again until it was plugged in again.
+                    self.inner().attempts.begin(&pair);
                     let gone = self.host.apply(&Action::Detach(pair)).await;
-                    self.again.notify_one();
+                    if gone.is_ok() {
+                        self.again.notify_one();
+                    }
                     return Some((record, is_done(uuid, &gone)));
                 }
                 Step::RecordCold => {
@@ -212,6 +216,8 @@ impl Service {
                     Kind::WrongDisk => this.refuse(&pair, Reason::DiskChanged),
                     Kind::SsdDamaged => this.refuse(&pair, Reason::SsdDamaged),
                     Kind::SsdBlocks => this.refuse(&pair, Reason::SsdBlocks),
+                    // Each attempt suspends the mapping, which is in use.
+                    _ if step == Step::Rejoin && pair.target == Target::DmCache => {}
                     // The content of the SSD does not go away by itself, so no further attempt is made.
                     Kind::SsdHoldsData | Kind::SsdTooSmall => {}
                     _ => this

@@ -44,6 +44,7 @@ const CREATE: &str = r#"set -e
 CREATED & job=$!
 for _ in $(seq 400); do dmsetup ls | grep -q TDPART && break; done
 systemctl kill --signal KILL tandem.service
+[ -n "$(ls /var/lib/tandem/jobs)" ]
 kill $job || true; wait $job || true
 systemctl start tandem
 for _ in $(seq 300); do
@@ -123,6 +124,7 @@ sleep 1000 </srv/films/3 & user=$!
 tandemctl remove --yes & job=$!
 for _ in $(seq 400); do [ -n "$(ls /var/lib/tandem/jobs 2>/dev/null)" ] && break; done
 systemctl kill --signal KILL tandem.service
+[ -n "$(ls /var/lib/tandem/jobs)" ]
 wait $job || true
 systemctl start tandem
 for _ in $(seq 300); do

@@ -58,7 +58,9 @@ impl DeviceMapper {
         }
         let (ident, uuid) = (device.ident.clone(), pair.uuid.clone());
         blocking(move || {
-            Control::open()?.end_preparation(&uuid)?;
+            let control = Control::open()?;
+            control.end_preparation(&uuid)?;
+            control.remove_parts(&uuid)?;
             Ok(wipe::free(&ident, &uuid))
         })
         .await?

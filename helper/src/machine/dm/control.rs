@@ -234,13 +234,13 @@ impl Control {
         if !self.idle(pair)? {
             return Ok(None);
         }
-        let (name, table) = self.loaded(pair)?;
+        let (name, table) = self.loaded(&pair.uuid)?;
         Ok((!table.devices.is_empty()).then_some((name, table)))
     }
 
     /// Kernel name of a mapping, and its table that is loaded and not in force. Without one, that table is empty.
-    fn loaded(&self, pair: &Pair) -> DmResult<(String, Table)> {
-        self.with(&pair.uuid, |id| {
+    fn loaded(&self, uuid: &str) -> DmResult<(String, Table)> {
+        self.with(uuid, |id| {
             let options = DmOptions::default().set_flags(
                 DmFlags::DM_STATUS_TABLE | DmFlags::DM_NOFLUSH | DmFlags::DM_QUERY_INACTIVE_TABLE,
             );
@@ -270,7 +270,7 @@ impl Control {
         let ours = entries.iter().find(|e| e.uuid == pair.uuid && e.active);
         match ours.map(|e| Mapping::in_force(&e.table, e.suspended)) {
             Some(Mapping::Works { origin, .. }) if !is_there(&origin) => {
-                Ok(Mapping::LeadsNowhere(self.loaded(pair)?.1.devices))
+                Ok(Mapping::LeadsNowhere(self.loaded(&pair.uuid)?.1.devices))
             }
             other => Ok(other.unwrap_or(Mapping::None)),
         }

@@ -180,7 +180,8 @@ pub fn status_line(line: &str) -> Option<StatusLine> {
         frame_sectors: line.block,
         used: line.used,
         total: line.total,
-        dirty: line.dirty.saturating_mul(line.block),
+        // In write-through what the kernel calls dirty is on the disk as well.
+        dirty: 0,
         counters: counters
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
@@ -219,13 +220,16 @@ struct Direction {
 impl Direction {
     /// Hits and misses in sectors, from the counters at this moment: hits and misses in requests, and sectors.
     fn count(&mut self, now: [u64; 3]) -> (u64, u64) {
-        let before = self.seen.replace(now).unwrap_or([0; 3]);
-        let since = |at: usize| match (now.get(at), before.get(at)) {
-            // The counters of a new mapping begin at 0.
-            (Some(now), Some(before)) => now.checked_sub(*before).unwrap_or(*now),
-            _ => 0,
+        let before = self.seen.replace(now).unwrap_or(now);
+        let differences = now
+            .iter()
+            .zip(before)
+            .map(|(now, before)| now.checked_sub(before));
+        let differences: Option<Vec<_>> = differences.collect();
+        // Another table counts its requests anew, and the sectors go on: what went past it is not the cache's.
+        let Some(&[hits, misses, sectors]) = differences.as_deref() else {
+            return (self.hit, self.missed);
         };
-        let (hits, misses, sectors) = (since(0), since(1), since(2));
         let share = u128::from(sectors) * u128::from(hits);
         let hit = share.checked_div(u128::from(hits + misses));
         // Without an answered request, the sectors are of requests under way.

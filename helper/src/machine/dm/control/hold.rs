@@ -5,6 +5,7 @@ use super::{Control, DmResult, lines_of, other};
 use crate::machine::dm::mapping::Mapping;
 use crate::machine::dm::table::Linear;
 use crate::model::action::Pair;
+use tandem_api::Target;
 
 impl Control {
     /// Kernel name of a mapping that only holds its disk. Its table may be any: a crash may have ended an attempt
@@ -78,9 +79,11 @@ impl Control {
         if self.held(pair)?.is_some() {
             return self.hold_again(pair, disk);
         }
-        let lacks = self
-            .mapping(pair)?
-            .lacks(self.status(&pair.uuid).ok().as_ref());
+        // In write-through the disk lacks nothing, whatever dm-cache can tell.
+        let lacks = pair.target == Target::Tandem
+            && self
+                .mapping(pair)?
+                .lacks(self.status(&pair.uuid).ok().as_ref());
         self.unmap(&pair.uuid)?;
         if lacks {
             self.hold(pair, std::slice::from_ref(disk), 1)?;

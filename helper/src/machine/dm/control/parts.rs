@@ -8,7 +8,7 @@
 use super::prepare::quiet;
 use super::{Control, DmResult, failed, is_there, other};
 use crate::machine::dm::dm_cache::Layout;
-use crate::machine::dm::table::{LINEAR, Tandem};
+use crate::machine::dm::table::{DM_CACHE, LINEAR, Tandem};
 use crate::machine::mounts::nodes::device_number;
 use crate::machine::superblock;
 use crate::machine::wipe;
@@ -77,15 +77,6 @@ impl Control {
         if let ([Some(metadata), Some(data)], true) = (&known, used) {
             return Ok(layout.line([metadata, data, &table.origin]));
         }
-        // A table that a killed process has loaded and not put in force.
-        if self.waiting(pair)?.is_some_and(|(_, table)| table.cached) {
-            self.with(&pair.uuid, |id| {
-                self.dm
-                    .table_clear(id)
-                    .map(drop)
-                    .map_err(failed("clear a table"))
-            })?;
-        }
         self.remove_parts(&pair.uuid)?;
         write_head(table, &layout, [sectors, ssd])?;
         let made = [layout.metadata, layout.data];
@@ -105,7 +96,8 @@ impl Control {
     ///
     /// # Errors
     /// `EBUSY` while a mapping uses them.
-    pub(super) fn remove_parts(&self, uuid: &str) -> DmResult<()> {
+    pub fn remove_parts(&self, uuid: &str) -> DmResult<()> {
+        self.clear_loaded(uuid)?;
         for name in names(uuid) {
             let mut attempt = 0;
             while self.number_of(&name).is_some() {
@@ -121,6 +113,24 @@ impl Control {
             }
         }
         Ok(())
+    }
+
+    /// Clears a table of dm-cache that a killed process has loaded and not put in force: it holds the parts, also where the
+    /// mapping passes everything to the disk meanwhile.
+    fn clear_loaded(&self, uuid: &str) -> DmResult<()> {
+        let entries = self.entries()?;
+        let Some(ours) = entries.iter().find(|e| e.uuid == uuid) else {
+            return Ok(());
+        };
+        if ours.active && ours.table.cached || self.loaded(uuid)?.1.target != DM_CACHE {
+            return Ok(());
+        }
+        self.with(uuid, |id| {
+            self.dm
+                .table_clear(id)
+                .map(drop)
+                .map_err(failed("clear a table"))
+        })
     }
 
     /// Removes the parts of a cache that does not use them any more. A part that stays is removed before the next start of
@@ -166,25 +176,27 @@ fn failed_with(what: &'static str, errno: Errno) -> super::DmFailure {
 /// `EBUSY` if a program uses the SSD, `EEXIST` if a new format is asked for and the SSD has something else, `ESTALE` if the
 /// cache on the SSD is that of another disk. Nothing is written then.
 fn write_head(table: &Tandem, layout: &Layout, sectors: [u64; 2]) -> DmResult<()> {
-    let write = || -> io::Result<()> {
-        let ssd = exclusive(&table.ssd)?;
-        let is_new = check_head(&ssd, table)?;
-        ssd.write_all_at(&[0; METADATA_HEAD], layout.metadata.0 * SECTOR_BYTES)?;
-        ssd.sync_all()?;
-        if is_new {
-            for (copy, at) in superblock::OFFSETS.into_iter().enumerate() {
-                let (uuid, disk) = (&table.uuid, &table.origin_id);
-                let bytes = superblock::of_dm_cache(uuid, disk, sectors, copy);
-                ssd.write_all_at(&bytes, at)?;
-                ssd.sync_all()?;
-            }
-        }
-        Ok(())
-    };
-    write().map_err(|e| match Errno::from_io_error(&e) {
+    let written = exclusive(&table.ssd).and_then(|ssd| put_head(&ssd, table, layout, sectors));
+    written.map_err(|e| match Errno::from_io_error(&e) {
         Some(errno) => failed_with("write to the SSD", errno),
         None => other("write to the SSD", e),
     })
+}
+
+/// As [`write_head`], on an SSD that is open.
+fn put_head(ssd: &File, table: &Tandem, layout: &Layout, sectors: [u64; 2]) -> io::Result<()> {
+    let is_new = check_head(ssd, table)?;
+    ssd.write_all_at(&[0; METADATA_HEAD], layout.metadata.0 * SECTOR_BYTES)?;
+    ssd.sync_all()?;
+    if is_new {
+        for (copy, at) in superblock::OFFSETS.into_iter().enumerate() {
+            let (uuid, disk) = (&table.uuid, &table.origin_id);
+            let bytes = superblock::of_dm_cache(uuid, disk, sectors, copy);
+            ssd.write_all_at(&bytes, at)?;
+            ssd.sync_all()?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether the SSD gets a new format. An attempt that was ended may have written it already.
@@ -288,5 +300,36 @@ mod tests {
         file.write_all_at(b"x", HEAD_BYTES as u64 - 1).unwrap();
         file.write_all_at(&[0; 4096], 0).unwrap();
         assert_eq!(says(&table(true)), Err(Some(Errno::EXIST)), "one byte");
+    }
+
+    // promise 19: programs/tandem_helper::machine::dm::control::parts::tests::old_metadata_is_cleared_each_time
+    #[test]
+    fn old_metadata_is_cleared_each_time() {
+        let file = tempfile::tempfile().unwrap();
+        let sectors = [8, 1 << 19];
+        file.set_len(sectors[1] * SECTOR_BYTES).unwrap();
+        let layout = Layout::of(sectors[1]).unwrap();
+        let at = layout.metadata.0 * SECTOR_BYTES;
+        for table in [table(true), table(false)] {
+            // What a target of before has left, and its neighbor.
+            file.write_all_at(&[0x5a; METADATA_HEAD + 1], at).unwrap();
+            put_head(&file, &table, &layout, sectors).unwrap();
+            let mut found = [1; METADATA_HEAD + 1];
+            file.read_exact_at(&mut found, at).unwrap();
+            assert_eq!(found[..METADATA_HEAD], [0; METADATA_HEAD]);
+            assert_eq!(found[METADATA_HEAD], 0x5a);
+            let carried = superblock::read(&file).unwrap().unwrap();
+            assert_eq!(
+                (carried.uuid, carried.target),
+                (table.uuid, Target::DmCache)
+            );
+        }
+        let mut other = table(false);
+        other.origin_id = "00fe".into();
+        file.write_all_at(&[0x5a; METADATA_HEAD], at).unwrap();
+        put_head(&file, &other, &layout, sectors).unwrap_err();
+        let mut found = [0; METADATA_HEAD];
+        file.read_exact_at(&mut found, at).unwrap();
+        assert_eq!(found, [0x5a; METADATA_HEAD], "nothing was written");
     }
 }

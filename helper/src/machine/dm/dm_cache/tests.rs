@@ -92,11 +92,13 @@ fn sectors_are_divided_as_the_requests_of_the_same_time() {
         assert_eq!(read.requested, read.hit + read.missed);
         (read.hit, read.missed)
     };
-    assert_eq!(at(0, 10, 80), (0, 80));
+    assert_eq!(at(7, 9, 5000), (0, 0), "what was before is not known");
+    assert_eq!(at(7, 19, 5080), (0, 80));
     // Only hits, which are larger.
-    assert_eq!(at(10, 10, 1080), (1000, 80));
-    assert_eq!(at(10, 10, 1080), (1000, 80), "nothing new");
+    assert_eq!(at(17, 19, 6080), (1000, 80));
+    assert_eq!(at(17, 19, 6080), (1000, 80), "nothing new");
     // Another table: the requests go back, the sectors do not.
-    assert_eq!(at(1, 1, 1100), (1010, 90));
-    assert_eq!(at(u64::MAX >> 33, 1, u64::MAX >> 32).1, 90);
+    assert_eq!(at(1, 1, 9000), (1000, 80));
+    assert_eq!(at(2, 2, 9020), (1010, 90));
+    assert_eq!(at(u64::MAX >> 33, 2, u64::MAX >> 32).1, 90);
 }
