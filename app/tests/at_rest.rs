@@ -149,8 +149,9 @@ async fn a_cache_page_draws_a_frame_or_two_for_a_sample(opened: &Opened, done: &
     let frames = count(window.upcast_ref());
     glib::timeout_future(WATCHED).await;
     assert!(samples.get() >= 3, "the cache is watched");
+    // A page that draws all the time has sixty for each. On a busy machine one change is drawn in several frames.
     assert!(
-        frames.get() <= samples.get() * 3,
+        frames.get() <= samples.get() * 6,
         "{} frames for {} samples",
         frames.get(),
         samples.get()
