@@ -364,7 +364,9 @@ static bool touches_dirty(const struct td_engine *e, u64 sector, u32 count)
 {
 	u64 end = sector + count;
 
-	if (!td_ledger_region_dirty(&e->ledger, sector))
+	/* The advisor's engine, in which nothing is ever dirty, has no regions. */
+	if (!td_ledger_has_dirty(&e->ledger) ||
+	    !td_ledger_region_dirty(&e->ledger, sector))
 		return false;
 	for (u64 f = td_frame_of(sector); f <= td_frame_of(end - 1); f++) {
 		u32 slot = td_index_find(e, f);
