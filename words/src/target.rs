@@ -4,7 +4,7 @@
 use gettextrs::gettext;
 use tandem_api::Target;
 
-/// What serves a cache: its name, and what a person has to know of it; that may be empty.
+/// The words for the target that serves a cache: its name, and what a person has to know of it; that may be empty.
 #[must_use]
 pub fn target_words(target: Target) -> [String; 2] {
     match target {

@@ -50,7 +50,7 @@ pub struct ModuleWords {
     pub commands: Vec<Task>,
     /// Technical English, to be copied.
     pub details: String,
-    /// What is different with the kernel's own cache, which does without the module; empty if the kernel has none.
+    /// The text that says what is different with the kernel's own cache, which does without the module; empty if the kernel has none.
     pub instead: String,
 }
 
@@ -235,7 +235,7 @@ pub fn module_words(facts: &ModuleFacts, asked: bool) -> Option<ModuleWords> {
     })
 }
 
-/// What is different with the kernel's own cache.
+/// The text that says what is different with the kernel's own cache.
 fn instead(facts: &ModuleFacts) -> String {
     if !facts.has_dm_cache {
         return String::new();

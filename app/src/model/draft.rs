@@ -75,7 +75,7 @@ pub struct Draft {
     pub mode: Mode,
     /// The cache is put over the disk when the computer starts next.
     pub at_next_start: bool,
-    /// What serves the cache; see [`Self::choose_target`].
+    /// The target that serves the cache; see [`Self::choose_target`].
     pub target: Target,
 }
 

@@ -22,7 +22,7 @@ pub struct CacheFacts {
     pub origin: DeviceText,
     /// The SSD, as last known.
     pub ssd: DeviceText,
-    /// What serves the cache.
+    /// The target that serves the cache.
     pub target: Target,
     /// How writes are treated.
     pub mode: Mode,

@@ -105,7 +105,7 @@ fn the_menu_and_the_button_say_the_same_of_the_removal() {
 fn a_cache_of_dm_cache_has_no_entry_for_what_dm_cache_cannot_do() {
     let (page, window, cache) = shown(CacheFacts {
         target: Target::DmCache,
-        // What an old record has does not bring the row.
+        // The fields of an old record do not bring the row.
         shutdown_minutes: 5,
         ..cache_facts("a")
     });

@@ -15,7 +15,7 @@ pub struct Shown {
     pub uuid: String,
     /// Name that a person gave the cache, or label or model of its disk.
     pub disk: String,
-    /// What serves the cache.
+    /// The target that serves the cache.
     pub target: Target,
     /// How writes are treated.
     pub mode: Mode,

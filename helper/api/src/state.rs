@@ -28,7 +28,7 @@ words! {
     }
 }
 
-/// What earlier versions know.
+/// The only target that earlier versions know.
 impl Default for Target {
     fn default() -> Self {
         Self::Tandem

@@ -37,7 +37,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// What is to serve the cache.
+    /// The target that is to serve the cache.
     pub fn target(&self) -> Target {
         match self.kernel_cache {
             true => Target::DmCache,

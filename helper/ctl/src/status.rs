@@ -34,7 +34,7 @@ async fn fresh(cache: &CacheProxy<'_>) -> Result<Sample, Ending> {
     Ok(cache.latest().await?)
 }
 
-/// What serves a cache. A service of an older version does not say that.
+/// The target that serves a cache. A service of an older version does not tell its target.
 async fn target(cache: &CacheProxy<'_>) -> Target {
     cache.target().await.unwrap_or_default()
 }

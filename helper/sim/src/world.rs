@@ -69,7 +69,7 @@ pub struct Block {
     pub network: bool,
     /// Identity of the disk that the format on this SSD names.
     pub disk_id: String,
-    /// What serves the cache of the format on this SSD.
+    /// The target that serves the cache of the format on this SSD.
     pub target: Target,
     /// Dirty sectors on this SSD while its cache is not assembled.
     pub dirty: u64,

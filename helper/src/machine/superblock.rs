@@ -50,7 +50,7 @@ pub struct Carried {
     pub disk_id: String,
     /// No data is on the SSD only.
     pub clean: bool,
-    /// What serves the cache.
+    /// The target that serves the cache.
     pub target: Target,
     sequence: u64,
 }

@@ -21,9 +21,11 @@ const PROBE_BYTES: usize = 4096;
 pub(crate) const TRIES: u32 = 20;
 pub(crate) const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Opens a device for reading and writing. This proves that no other program uses the device, and that the name still
-/// means the same device.
-fn exclusive(ident: &Ident) -> io::Result<File> {
+/// Opens a device for reading and writing. This proves that no other program uses the device.
+///
+/// # Errors
+/// `EBUSY` if another program uses the device for longer than udev does.
+pub(crate) fn open_alone(node: impl AsRef<Path>) -> io::Result<File> {
     let flags = rustix::fs::OFlags::EXCL.bits();
     let mut options = OpenOptions::new();
     options
@@ -31,15 +33,20 @@ fn exclusive(ident: &Ident) -> io::Result<File> {
         .write(true)
         .custom_flags(flags.cast_signed());
     let mut attempt = 0;
-    let file = loop {
-        match options.open(ident.node()) {
+    loop {
+        match options.open(&node) {
             Err(e) if e.kind() == io::ErrorKind::ResourceBusy && attempt < TRIES => {
                 attempt += 1;
                 std::thread::sleep(PAUSE);
             }
-            other => break other?,
+            other => return other,
         }
-    };
+    }
+}
+
+/// As [`open_alone`], and proves that the name still means the same device.
+fn exclusive(ident: &Ident) -> io::Result<File> {
+    let file = open_alone(ident.node())?;
     // The device stays where it is while it is open: the kernel deletes no partition that is in use.
     let facts = file.metadata()?;
     if facts.file_type().is_block_device() {

@@ -33,7 +33,7 @@ pub struct Pair {
     /// The service made the SSD's partition for this cache, and deletes it with the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<Box<Partition>>,
-    /// What serves the cache. Records of earlier versions know dm-tandem only.
+    /// The target that serves the cache. Records of earlier versions know dm-tandem only.
     #[serde(default, skip_serializing_if = "is_default")]
     pub target: Target,
 }

@@ -106,7 +106,7 @@ pub struct Carried {
     pub disk_id: String,
     /// Data may be on the SSD only.
     pub may_be_dirty: bool,
-    /// What serves the cache.
+    /// The target that serves the cache.
     pub target: Target,
 }
 

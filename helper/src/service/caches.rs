@@ -150,7 +150,12 @@ impl Service {
         let resize = |job: &Intent| job.uuid == pair.uuid && job.kind == JobKind::Resize;
         let resizes = record.detached_in.is_none() && seen.jobs.iter().any(resize);
         let now = self.situation(record, pair, seen, status.as_ref());
-        let (state, reason) = match (now.link, &status) {
+        // Programs see no difference.
+        let link = match now.link {
+            Link::PassesThroughBeside => Link::PassesThrough,
+            link => link,
+        };
+        let (state, reason) = match (link, &status) {
             (Link::None, _) if lifecycle::obstacle(record, &now) == Some(Reason::Prepared) => {
                 (CacheState::Pending, String::new())
             }
@@ -163,16 +168,12 @@ impl Service {
                 (CacheState::Stopped, reason.to_owned())
             }
             // A resize brings the SSD back, or records that it cannot.
-            (Link::PassesThrough | Link::PassesThroughBeside, _) if resizes => {
-                (CacheState::Suspended, String::new())
-            }
+            (Link::PassesThrough, _) if resizes => (CacheState::Suspended, String::new()),
             // No job and no record asked the module to pass through.
-            (Link::PassesThrough | Link::PassesThroughBeside, _) if !asked => {
+            (Link::PassesThrough, _) if !asked => {
                 (CacheState::Bypass, Reason::PassesThrough.word().to_owned())
             }
-            (Link::PassesThrough | Link::PassesThroughBeside, _) => {
-                (CacheState::Detached, String::new())
-            }
+            (Link::PassesThrough, _) => (CacheState::Detached, String::new()),
             (Link::LeadsNowhere | Link::LeadsNowhereInUse, _) => {
                 (CacheState::Bypass, Reason::DiskMissing.word().to_owned())
             }

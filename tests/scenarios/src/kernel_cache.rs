@@ -2,14 +2,12 @@
 //! A kernel that cannot load the module: dm-cache serves the cache. The service is killed in its jobs, the SSD is pulled out,
 //! the disk is changed without its cache, and the machine is switched off and on.
 
-use std::fs;
-
 use anyhow::Result;
 
 use super::kept::BOOT;
+use super::scene::machine_with_root;
 use tandem_guest::disks::{self, Scratch};
 use tandem_guest::guest::{LONG, SHORT};
-use tandem_guest::stage;
 use tandem_guest::vm::{Parts, Vm};
 use tandem_harness::layer::Run;
 
@@ -171,14 +169,8 @@ fn script(text: &str, names: &[String; 2]) -> String {
 /// Runs the layer.
 pub fn run(run: &mut Run) -> Result<()> {
     let parts = Parts::get(run.cx)?;
-    let stage = stage::build(run.cx, &parts)?;
     let scratch = Scratch::new()?;
-    let dir = scratch.path().join("machine");
-    fs::create_dir(&dir)?;
-    parts.copy_root(&dir)?;
-    let mut vm = Vm::power_on(run.cx, &parts, &dir)?;
-    vm.up(BOOT)?;
-    stage::install(&mut vm, &stage)?;
+    let (dir, mut vm) = machine_with_root(run, &parts, &scratch)?;
     let [disk, ssd] = [(SERIALS[0], 0, false), (SERIALS[1], 1, true)].map(|(serial, n, is_ssd)| {
         disks::empty(
             scratch.path(),
@@ -193,8 +185,7 @@ pub fn run(run: &mut Run) -> Result<()> {
     vm.plug(&ssd)?;
     let names = [vm.device(SERIALS[0])?, vm.device(SERIALS[1])?];
     let step = |vm: &mut Vm, name: &str, text: &str, run: &mut Run| {
-        let done = seen(vm, &script(text, &names), run);
-        run.check(name, done);
+        checked(vm, &names, name, text, run);
     };
     run.note(&vm.agent.sh(&script(MAKE, &names), LONG)?);
     step(&mut vm, "without the module", REFUSED, run);
@@ -223,11 +214,13 @@ pub fn run(run: &mut Run) -> Result<()> {
     vm.plug(&disk)?;
     vm.plug(&ssd)?;
     let names = [vm.device(SERIALS[0])?, vm.device(SERIALS[1])?];
-    let step = |vm: &mut Vm, name: &str, text: &str, run: &mut Run| {
-        let done = seen(vm, &script(text, &names), run);
-        run.check(name, done);
-    };
-    step(&mut vm, "after a start of the machine", STARTED, run);
+    checked(
+        &mut vm,
+        &names,
+        "after a start of the machine",
+        STARTED,
+        run,
+    );
     step(
         &mut vm,
         "removed in use, with a killed service",
@@ -235,6 +228,12 @@ pub fn run(run: &mut Run) -> Result<()> {
         run,
     );
     Ok(())
+}
+
+/// Runs a script for these devices as a case of the layer.
+fn checked(vm: &mut Vm, names: &[String; 2], name: &str, text: &str, run: &mut Run) {
+    let done = seen(vm, &script(text, names), run);
+    run.check(name, done);
 }
 
 /// Runs a script. After a failure the state of the machine is noted.

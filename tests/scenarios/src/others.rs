@@ -2,15 +2,12 @@
 //! Caches that other systems have made, by their own tools: each is seen with its disk and its SSD, and none of its devices
 //! is offered. All are written back and removed while they are in use.
 
-use std::fs;
-
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use super::kept::BOOT;
+use super::scene::machine_with_root;
 use tandem_guest::disks::{self, Scratch};
 use tandem_guest::guest::{LONG, SHORT};
-use tandem_guest::stage;
 use tandem_guest::vm::{Parts, Vm};
 use tandem_harness::layer::Run;
 
@@ -200,14 +197,8 @@ const SLOW: u64 = 256 << 10;
 /// Runs the layer.
 pub fn run(run: &mut Run) -> Result<()> {
     let parts = Parts::get(run.cx)?;
-    let stage = stage::build(run.cx, &parts)?;
     let scratch = Scratch::new()?;
-    let dir = scratch.path().join("machine");
-    fs::create_dir(&dir)?;
-    parts.copy_root(&dir)?;
-    let mut vm = Vm::power_on(run.cx, &parts, &dir)?;
-    vm.up(BOOT)?;
-    stage::install(&mut vm, &stage)?;
+    let (_, mut vm) = machine_with_root(run, &parts, &scratch)?;
     let mut script = MAKE.to_owned();
     let mut names = Vec::new();
     for (at, serials) in SERIALS.into_iter().enumerate() {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Partitions that bcache has left become plain ones: the start of the partition moves to the file system, and all else stays.
 
-use std::fs;
-
 use anyhow::Result;
 
-use super::kept::BOOT;
+use super::scene::machine_with_root;
 use tandem_guest::disks::{self, Scratch};
 use tandem_guest::guest::{LONG, SHORT};
-use tandem_guest::stage;
 use tandem_guest::vm::{Parts, Vm};
 use tandem_harness::layer::Run;
 
@@ -231,14 +228,8 @@ umount /srv/kill"#;
 /// Runs the layer.
 pub fn run(run: &mut Run) -> Result<()> {
     let parts = Parts::get(run.cx)?;
-    let stage = stage::build(run.cx, &parts)?;
     let scratch = Scratch::new()?;
-    let dir = scratch.path().join("machine");
-    fs::create_dir(&dir)?;
-    parts.copy_root(&dir)?;
-    let mut vm = Vm::power_on(run.cx, &parts, &dir)?;
-    vm.up(BOOT)?;
-    stage::install(&mut vm, &stage)?;
+    let (_, mut vm) = machine_with_root(run, &parts, &scratch)?;
     let mut names = Vec::new();
     for (number, (serial, word, is_ssd)) in (0..).zip(DISKS) {
         let wwn = 0x5000_c500_0000_0300 + number;

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The machine in which most layers begin.
 
+use std::fs;
+use std::path::PathBuf;
+
 use anyhow::Result;
 
+use super::kept::BOOT;
 use tandem_guest::disks::{self, Pair, Scratch};
 use tandem_guest::guest::LONG;
+use tandem_guest::stage;
 use tandem_guest::vm::{Parts, Screen, Vm};
 use tandem_harness::layer::Run;
 
@@ -17,6 +22,23 @@ pub(crate) struct Scene {
     /// The disks that are plugged in.
     pub(crate) pair: Pair,
     _scratch: Scratch,
+}
+
+/// A machine with the project installed whose root is a copy in `scratch`, so that the machine can be switched off and on.
+/// Returns the folder of that root, too.
+pub(crate) fn machine_with_root(
+    run: &Run,
+    parts: &Parts,
+    scratch: &Scratch,
+) -> Result<(PathBuf, Vm)> {
+    let stage = stage::build(run.cx, parts)?;
+    let dir = scratch.path().join("machine");
+    fs::create_dir(&dir)?;
+    parts.copy_root(&dir)?;
+    let mut vm = Vm::power_on(run.cx, parts, &dir)?;
+    vm.up(BOOT)?;
+    stage::install(&mut vm, &stage)?;
+    Ok((dir, vm))
 }
 
 impl Scene {

@@ -70,7 +70,7 @@ impl Wizard {
         }
     }
 
-    /// What is to serve the cache.
+    /// The target that is to serve the cache.
     pub(super) fn target(&self) -> Target {
         self.imp().draft.borrow().target
     }

@@ -241,7 +241,7 @@ pub trait Cache {
     #[zbus(property)]
     fn grub_would_fail(&self) -> zbus::Result<bool>;
 
-    /// What serves the cache. A cache keeps its target.
+    /// The target that serves the cache. A cache keeps its target.
     #[zbus(property(emits_changed_signal = "const"))]
     fn target(&self) -> zbus::Result<Target>;
 

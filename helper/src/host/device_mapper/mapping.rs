@@ -108,13 +108,7 @@ impl Mappings for DeviceMapper {
 
     async fn status(&self, uuid: &str) -> Result<Status, Failure> {
         let asked = uuid.to_owned();
-        let read = move || {
-            let control = Control::open()?;
-            Ok((
-                control.status(&asked)?,
-                control.sectors_of_dm_cache(&asked)?,
-            ))
-        };
+        let read = move || Control::open()?.status_and_sectors(&asked);
         let (mut line, sectors) = blocking(read).await?.map_err(failed)?;
         if let Some(sectors) = sectors {
             let mut traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,9 +167,9 @@ impl DeviceMapper {
         let node = ssd.ident.node();
         let mapped = blocking(move || {
             let control = Control::open()?;
-            let sectors = match () {
-                () if new || copy.target == Target::DmCache => size,
-                () => known_sectors(&node, &copy.uuid).unwrap_or(size),
+            let sectors = match new || copy.target == Target::DmCache {
+                true => size,
+                false => known_sectors(&node, &copy.uuid).unwrap_or(size),
             };
             let check = |ours: &str| devices.check(ours);
             match back || detached {

@@ -10,7 +10,7 @@ use tandem_api::{CacheState, Mode};
 /// Sectors of a MiB.
 const MIB: u64 = 2048;
 /// What is before the areas: the superblock's copies.
-const HEAD: u64 = MIB;
+const HEAD: u64 = crate::machine::superblock::AREA_BYTES / tandem_api::SECTOR_BYTES;
 /// The smallest block: 64 KiB.
 const LEAST_BLOCK: u64 = 128;
 /// Most blocks. The kernel takes about 50 bytes of memory for each.

@@ -15,16 +15,14 @@ use crate::machine::wipe;
 use crate::model::action::Pair;
 use devicemapper::{DevId, DmName};
 use rustix::io::Errno;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use tandem_api::{SECTOR_BYTES, Target};
 
 /// What the UUIDs and the names of the parts begin with; those of caches begin otherwise.
 pub const PARTS_PREFIX: &str = "TDPART-";
-/// Bytes at the start of the SSD that a new cache needs to be zero.
-const HEAD_BYTES: usize = 1 << 20;
 /// Bytes at the start of the metadata that dm-cache looks at to tell an empty device.
 const METADATA_HEAD: usize = 4096;
 
@@ -79,17 +77,15 @@ impl Control {
         }
         self.remove_parts(&pair.uuid)?;
         write_head(table, &layout, [sectors, ssd])?;
-        let made = [layout.metadata, layout.data];
-        let mut numbers = Vec::new();
-        for (name, (start, length)) in names(&pair.uuid).iter().zip(made) {
+        let part = |name: &str, (start, length): (u64, u64)| {
             let line = format!("{} {start}", table.ssd);
-            numbers.push(self.anonymous(name, length, LINEAR, &line)?);
-            self.start(name)?;
-        }
-        match numbers.as_slice() {
-            [metadata, data] => Ok(layout.line([metadata, data, &table.origin])),
-            _ => Err(other("divide the SSD", "a part is missing")),
-        }
+            let number = self.anonymous(name, length, LINEAR, &line)?;
+            self.start(name).map(|()| number)
+        };
+        let [metadata, data] = names(&pair.uuid);
+        let metadata = part(&metadata, layout.metadata)?;
+        let data = part(&data, layout.data)?;
+        Ok(layout.line([&metadata, &data, &table.origin]))
     }
 
     /// Removes the parts, if there are any. udev opens a device for a moment.
@@ -145,8 +141,7 @@ impl Control {
     fn number_of(&self, name: &str) -> Option<String> {
         let name = DmName::new(name).ok()?;
         let info = self.dm.device_info(&DevId::Name(name)).ok()?;
-        let device = info.device();
-        Some(format!("{}:{}", device.major, device.minor))
+        Some(info.device().to_string())
     }
 
     /// Length of a block device in sectors.
@@ -211,7 +206,7 @@ fn check_head(ssd: &impl FileExt, table: &Tandem) -> io::Result<bool> {
             "the SSD does not have this cache any more",
         )),
         None => {
-            let mut head = vec![0; HEAD_BYTES];
+            let mut head = vec![0; superblock::AREA_BYTES as usize];
             ssd.read_exact_at(&mut head, 0)?;
             match head.iter().all(|byte| *byte == 0) {
                 true => Ok(true),
@@ -221,25 +216,13 @@ fn check_head(ssd: &impl FileExt, table: &Tandem) -> io::Result<bool> {
     }
 }
 
-/// Opens a block device by its number for exclusive use. udev opens a device for a moment.
+/// Opens a block device by its number for exclusive use.
 fn exclusive(number: &str) -> io::Result<File> {
     let name = std::fs::canonicalize(Path::new("/sys/dev/block").join(number))?;
     let name = name.file_name().ok_or(io::ErrorKind::NotFound)?;
     // In sysfs, a `/` of a device's name is a `!`.
     let node = Path::new("/dev").join(name.to_string_lossy().replace('!', "/"));
-    let mut attempt = 0;
-    let file = loop {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true);
-        options.custom_flags(rustix::fs::OFlags::EXCL.bits().cast_signed());
-        match options.open(&node) {
-            Err(e) if e.kind() == io::ErrorKind::ResourceBusy && attempt < wipe::TRIES => {
-                attempt += 1;
-                std::thread::sleep(wipe::PAUSE);
-            }
-            opened => break opened?,
-        }
-    };
+    let file = wipe::open_alone(node)?;
     match device_number(file.metadata()?.rdev()) == number {
         true => Ok(file),
         false => Err(io::Error::other("another device has taken the name")),
@@ -297,7 +280,7 @@ mod tests {
         let mut of_module = table(false);
         of_module.uuid = "ab".repeat(16);
         assert_eq!(says(&of_module), Err(Some(Errno::EXIST)), "dm-tandem's");
-        file.write_all_at(b"x", HEAD_BYTES as u64 - 1).unwrap();
+        file.write_all_at(b"x", superblock::AREA_BYTES - 1).unwrap();
         file.write_all_at(&[0; 4096], 0).unwrap();
         assert_eq!(says(&table(true)), Err(Some(Errno::EXIST)), "one byte");
     }

@@ -32,40 +32,33 @@ impl Control {
         })
     }
 
-    /// Sectors that were read and written through a mapping of dm-cache since it was made; `None` for other targets.
-    ///
-    /// # Errors
-    /// If the kernel does not answer.
-    pub fn sectors_of_dm_cache(&self, uuid: &str) -> DmResult<Option<[u64; 2]>> {
-        self.with(uuid, |id| {
-            if !self
-                .table(id)?
-                .iter()
-                .any(|(.., target, _)| target == DM_CACHE)
-            {
-                return Ok(None);
-            }
-            let info = self
-                .dm
-                .device_info(id)
-                .map_err(failed("find the mapping"))?;
-            let name = format!("dm-{}", info.device().minor);
-            let traffic = block_traffic::traffic(Path::new("/sys"), &name);
-            let traffic = traffic.ok_or_else(|| other("read the traffic", "no such device"))?;
-            Ok(Some(
-                [traffic.read, traffic.written].map(|bytes| bytes / SECTOR_BYTES),
-            ))
-        })
-    }
-
     /// Status line of an attached mapping.
     ///
     /// # Errors
     /// If there is no such mapping, or its line is not of the documented form.
     pub fn status(&self, uuid: &str) -> DmResult<StatusLine> {
+        self.line(uuid).map(|(line, _)| line)
+    }
+
+    /// As [`Self::status`], with the sectors that were read and written through a mapping of dm-cache since it was made.
+    ///
+    /// # Errors
+    /// As for [`Self::status`], or if the kernel does not tell the sectors.
+    pub fn status_and_sectors(&self, uuid: &str) -> DmResult<(StatusLine, Option<[u64; 2]>)> {
+        let (line, of_dm_cache) = self.line(uuid)?;
+        let sectors = of_dm_cache.map(|name| {
+            let traffic = block_traffic::traffic(Path::new("/sys"), &name);
+            let traffic = traffic.ok_or_else(|| other("read the traffic", "no such device"))?;
+            Ok([traffic.read, traffic.written].map(|bytes| bytes / SECTOR_BYTES))
+        });
+        Ok((line, sectors.transpose()?))
+    }
+
+    /// The status line, and the kernel name of the mapping if dm-cache serves it.
+    fn line(&self, uuid: &str) -> DmResult<(StatusLine, Option<String>)> {
         self.with(uuid, |id| {
             let options = DmOptions::default().set_flags(DmFlags::DM_NOFLUSH);
-            let (_, lines) = self
+            let (info, lines) = self
                 .dm
                 .table_status(id, options)
                 .map_err(failed("read the status"))?;
@@ -75,12 +68,15 @@ impl Control {
             let line = lines.iter().find(ours);
             let (.., target, text) =
                 line.ok_or_else(|| other("read the status", "not attached"))?;
-            match target == DM_CACHE {
-                true => {
-                    dm_cache::status_line(text).ok_or_else(|| other("understand the status", text))
-                }
-                false => text.parse().map_err(|e| other("understand the status", e)),
+            if target == DM_CACHE {
+                let line = dm_cache::status_line(text);
+                let line = line.ok_or_else(|| other("understand the status", text))?;
+                return Ok((line, Some(format!("dm-{}", info.device().minor))));
             }
+            let line = text
+                .parse()
+                .map_err(|e| other("understand the status", e))?;
+            Ok((line, None))
         })
     }
 }
