@@ -270,6 +270,16 @@ impl Rig {
         Ok(())
     }
 
+    /// From now on the disk answers no read for a minute; or answers, what it held back first. Something is under the disk.
+    pub fn hold_reads(&self, hold: bool) -> Result<()> {
+        let under = if hold {
+            Under::Delay(60_000, 0)
+        } else {
+            Under::Linear
+        };
+        self.origin_target()?.swap(under.line(&self.origin))
+    }
+
     /// The mapped device.
     pub fn mapped(&self) -> Result<&Dm> {
         self.mapped.as_ref().context("nothing is mapped")

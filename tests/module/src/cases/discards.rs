@@ -120,37 +120,23 @@ fn dirty() -> Result<()> {
 }
 
 /// While a read is at the disk, dirty data is not dropped but written back. The runs of a discard do that side by side: a flush
-/// of the disk for each would take minutes for a gigabyte.
+/// of the disk for each would take minutes for a gigabyte. One read is at the disk all the time, so that each run finds it there.
 fn beside_reads() -> Result<()> {
     let mut config = writeback::config();
-    config.origin_under = Some(Under::Delay(50, 0));
+    config.origin_under = Some(Under::Linear);
     let (rig, mut model, file) = soiled(config)?;
     let path = rig.path()?;
-    let over = AtomicBool::new(false);
+    let before = rig.status()?.get("read_missed")?;
     let disk = rig.origin.stat()?;
     thread::scope(|scope| -> Result<()> {
-        let readers: Vec<_> = [20, 30]
-            .map(|from| {
-                let (path, over) = (&path, &over);
-                scope.spawn(move || -> Result<()> {
-                    let file = io::direct(path)?;
-                    for place in (from * MIB..(from + 10) * MIB).step_by(65536) {
-                        io::read(&file, place as u64, 4096)?;
-                        if over.load(Ordering::Relaxed) {
-                            break;
-                        }
-                    }
-                    Ok(())
-                })
-            })
-            .into_iter()
-            .collect();
-        thread::sleep(Duration::from_millis(120));
+        rig.hold_reads(true)?;
+        let reader = scope.spawn(|| io::read(&io::direct(&path)?, 20 * MIB as u64, 4096).map(drop));
+        rig.until("a read at the disk", |s| {
+            s.get("read_missed").is_ok_and(|missed| missed > before)
+        })?;
         let discarded = rig.keep(false).and_then(|()| discard(&file, &RANGE));
-        over.store(true, Ordering::Relaxed);
-        for reader in readers {
-            reader.join().map_err(|_| anyhow!("a thread panicked"))??;
-        }
+        rig.hold_reads(false)?;
+        reader.join().map_err(|_| anyhow!("a thread panicked"))??;
         discarded
     })?;
     let done = rig.origin.stat()? - disk;
