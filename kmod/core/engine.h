@@ -10,8 +10,9 @@
  * Life of a read
  *	td_read_look()	no lock. HIT: the slots are pinned; read the SSD, then
  *			td_word_unpin() each slot. PASS: read the disk. BUSY: wait
- *			a moment, look again. MISS: get a request with parts and
- *			private memory, then
+ *			a moment, look again. MISS: if td_may_join(), ask
+ *	td_join_fill()	a request: answer from the memory of that read. NULL: get
+ *			a request with parts and private memory, then
  *	td_begin()	DISK: read the request's span into private memory, or PASS:
  *			forget the request, read the disk.
  *	td_disk_done()	ANSWER [| SSD]: copy out, answer, write the extents; or
@@ -315,6 +316,28 @@ enum td_verdict td_read_look(struct td_engine *e, u64 sector, u32 count,
 static inline void td_disk_read_ends(struct td_engine *e)
 {
 	env_sub_return(&e->disk_reads, 1);
+}
+
+/*
+ * May a fill in flight bring what the read of @sector, which misses, asks for? A hint. No
+ * lock, any context.
+ */
+bool td_may_join(const struct td_engine *e, u64 sector);
+
+/*
+ * The read of @count sectors misses. The request of a fill in flight whose private memory
+ * has, or will have, all of the read; or NULL. If the disk has answered the fill
+ * (td_disk_answered()), answer the read now, from that memory, which the caller has to keep.
+ * Else keep the read, under this same hold of the lock, until td_disk_done() of the fill
+ * says ANSWER: answer from the memory; or RETRY: read the disk. The read is counted as
+ * missed. Lock held, any context.
+ */
+struct td_req *td_join_fill(struct td_engine *e, u64 sector, u32 count);
+
+/* Has the disk answered the fill @r? Lock held. */
+static inline bool td_disk_answered(const struct td_req *r)
+{
+	return !(r->pending & TD_DO_DISK);
 }
 
 /*

@@ -114,11 +114,11 @@ void tandem_job_put(struct tandem_job *job)
 		tandem_job_free(job);
 }
 
-/* Copy between the user's range of the pages and the user's @bio. */
-static void copy_data(struct tandem_job *job, struct bio *bio,
+/* Copy between the pages, from @sector of the disk on, and the user's @bio. */
+static void copy_data(struct tandem_job *job, struct bio *bio, u64 sector,
 		      enum copy_direction direction)
 {
-	size_t at = (job->req.sector - job->memory_sector) << SECTOR_SHIFT;
+	size_t at = (sector - job->memory_sector) << SECTOR_SHIFT;
 	struct bvec_iter iter;
 	struct bio_vec bv;
 
@@ -145,9 +145,9 @@ static void copy_data(struct tandem_job *job, struct bio *bio,
 	}
 }
 
-void tandem_job_copy_out(struct tandem_job *job, struct bio *user)
+void tandem_job_copy_out(struct tandem_job *job, struct bio *user, u64 sector)
 {
-	copy_data(job, user, TO_USER);
+	copy_data(job, user, sector, TO_USER);
 }
 
 struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
@@ -174,7 +174,9 @@ struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
 	td_req_init(&job->req, kind, sector, count, tandem_job_parts(job),
 		    span.frames);
 	if (kind == TD_WRITE)
-		copy_data(job, bio, FROM_USER);
+		copy_data(job, bio, sector, FROM_USER);
+	else
+		bio_list_init(&job->joined);
 	return job;
 }
 

@@ -14,6 +14,7 @@ struct tandem_job {
 	struct td_req req;
 	struct tandem *t;
 	struct bio *bio;	/* the user's, until it is answered; or NULL */
+	struct bio_list joined;	/* of a read: join.c */
 	struct list_head free;	/* cleaner.c */
 	u64 memory_sector;	/* of the first byte of the pages */
 	u32 nr_pages;
@@ -46,8 +47,8 @@ struct tandem_job *tandem_job_alloc(u32 pages, u32 parts, gfp_t gfp);
 void tandem_job_release(struct tandem_job *job);
 /* Drop a reference (J2). Any context; J3. */
 void tandem_job_put(struct tandem_job *job);
-/* Copy the user's range of the pages to the bio @user. Process context. */
-void tandem_job_copy_out(struct tandem_job *job, struct bio *user);
+/* Copy the pages, from @sector of the disk on, to the bio @user. Process context. */
+void tandem_job_copy_out(struct tandem_job *job, struct bio *user, u64 sector);
 
 /* job_io.c */
 /* Before td_begin(): the job counts as in flight. */
@@ -80,6 +81,13 @@ u32 tandem_job_sum(struct tandem_job *job, u32 todo, struct td_list *woken);
 void tandem_job_woken(struct td_req *r, struct td_list *woken);
 /* td_drained() said SSD or FETCH for @r. Any context. */
 void tandem_job_drained(struct td_req *r);
+/*
+ * join.c, in map: is the read @bio, which misses, answered from the memory of a fill that is
+ * in flight? True: the bio is answered, or will be.
+ */
+bool tandem_join(struct tandem *t, struct bio *bio, struct tandem_io *io);
+/* The disk has answered the read @job: so are the bios that joined. Process context. */
+void tandem_joined_done(struct tandem_job *job, bool ok);
 /* A job that tandem_job_prepare() counted is over. Any context. */
 void tandem_job_ended(struct tandem *t);
 /*

@@ -141,7 +141,7 @@ static void answer_user(struct tandem_job *job)
 	if (td_failed(&job->req))
 		bio->bi_status = job->status ? job->status : BLK_STS_IOERR;
 	else if (job->req.kind == TD_READ)
-		tandem_job_copy_out(job, bio);
+		tandem_job_copy_out(job, bio, job->req.sector);
 	bio_endio(bio);
 }
 
@@ -170,6 +170,8 @@ static void job_carry_out(struct tandem_job *job, u32 todo, struct td_list *woke
 		answer_user(job);
 	if (todo & (TD_DO_RETRY | TD_DO_PASS))
 		hand_to_disk(job);
+	if (job->req.kind == TD_READ && todo & (TD_DO_ANSWER | TD_DO_RETRY))
+		tandem_joined_done(job, todo & TD_DO_ANSWER);
 	if (todo & (TD_DO_SSD | TD_DO_FETCH))
 		start_ssd(job, todo & TD_DO_FETCH, IN_WORKER);
 	if (todo & TD_DO_DISK)

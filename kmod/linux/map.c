@@ -40,6 +40,8 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
 	unsigned long flags;
 	u32 todo;
 
+	if (tandem_join(t, bio, io))
+		return DM_MAPIO_SUBMITTED;
 	job = tandem_job_new(t, bio, TD_READ, sector, count);
 	if (!job) {
 		td_pass(&t->engine, TD_READ, count, TD_C_READ_BYPASSED_MEMORY);

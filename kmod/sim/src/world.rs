@@ -27,6 +27,7 @@ mod elsewhere;
 mod exact;
 mod flawed;
 mod io;
+mod join;
 mod ledger;
 mod life;
 mod map;
@@ -103,6 +104,8 @@ struct Sub {
     stream: bool,
     /// Core has this part without private memory, for the SSD alone.
     lent: bool,
+    /// Of a fill: the reads that wait for the fill's memory.
+    joined: Vec<u64>,
     /// When core was last asked to begin this part.
     begun: Time,
     answered: bool,
@@ -137,6 +140,14 @@ enum Task {
         op: OpId,
         first: u64,
         count: u64,
+    },
+    /// A read misses where a fill may be in flight.
+    Join {
+        sub: u64,
+    },
+    /// The fill that the read joined has the data.
+    Joined {
+        sub: u64,
     },
     Begin {
         sub: u64,

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "index.h"
-#include "read.h"
 #include "store.h"
 #include "user_int.h"
 #include "write.h"
@@ -122,28 +121,6 @@ static u64 engine_word(struct tdu_engine *s, u32 slot)
 static u32 engine_group_of(struct tdu_engine *s, u64 sector)
 {
 	return td_group_of(&s->e.layout, sector);
-}
-
-static u32 read_look(struct tdu_engine *s, u64 sector, u32 count,
-		     struct td_look *look)
-{
-	u64 dirty;
-	u32 slot;
-
-	/* As linux/map.c asks. */
-	if (!td_read_home(&s->e, sector, count, &slot, &dirty))
-		return td_read_look(&s->e, sector, count, look);
-	*look = (struct td_look) {
-		.count = count, .slot = slot, .slots = 1,
-		.ssd_sector = td_sector_in(&s->e.layout, slot, sector),
-		.dirty = dirty,
-	};
-	return TD_HIT;
-}
-
-static void disk_read_ends(struct tdu_engine *s)
-{
-	td_disk_read_ends(&s->e);
 }
 
 static bool write_streams(struct tdu_engine *s, u64 sector, u32 count)
@@ -459,8 +436,10 @@ static const struct tdu_api api = {
 	.find = engine_find_slot,
 	.word = engine_word,
 	.group_of = engine_group_of,
-	.read_look = read_look,
-	.disk_read_ends = disk_read_ends,
+	.read_look = tdu_read_look,
+	.disk_read_ends = tdu_disk_read_ends,
+	.may_join = tdu_may_join,
+	.join_fill = tdu_join_fill,
 	.write_streams = write_streams,
 	.write_wants_copy = write_wants_copy,
 	.write_may_lend = write_may_lend,

@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	18
+#define TDU_API_VERSION	19
 
 struct tdu_engine;
 
@@ -89,6 +89,10 @@ struct tdu_api {
 	u32 (*read_look)(struct tdu_engine *engine, u64 sector, u32 count,
 			 struct td_look *look);
 	void (*disk_read_ends)(struct tdu_engine *engine);
+	bool (*may_join)(struct tdu_engine *engine, u64 sector);
+	/* True: *id is that of the fill; *answered: by the disk. */
+	bool (*join_fill)(struct tdu_engine *engine, u64 sector, u32 count, u64 *id,
+			  bool *answered);
 	bool (*write_streams)(struct tdu_engine *engine, u64 sector, u32 count);
 	bool (*write_wants_copy)(struct tdu_engine *engine, u64 sector,
 				 u32 count);

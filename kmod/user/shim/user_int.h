@@ -49,6 +49,12 @@ u32 tdu_load_end(struct tdu_load *load);
 bool tdu_format_next(const struct tdu_geometry *g, u32 step, u64 *sector,
 		     u32 *sectors, const u8 **bytes);
 
+/* reading.c; user.h says what each does */
+u32 tdu_read_look(struct tdu_engine *s, u64 sector, u32 count, struct td_look *look);
+void tdu_disk_read_ends(struct tdu_engine *s);
+bool tdu_may_join(struct tdu_engine *s, u64 sector);
+bool tdu_join_fill(struct tdu_engine *s, u64 sector, u32 count, u64 *id, bool *answered);
+
 /* user.c: move the requests in @from to @to. */
 void tdu_report_woken(struct td_list *from, struct tdu_list *to);
 

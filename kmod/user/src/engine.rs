@@ -2,15 +2,13 @@
 //! One cache, and the requests that core knows.
 
 use crate::ffi::{
-    Api, Done, Enter, Extent, Facts, Geometry, Layout, List, Look, RETIRED_ROOM, RawEngine,
-    RawRequest, Span, Woken,
+    Api, Done, Enter, Extent, Facts, Geometry, Layout, List, RETIRED_ROOM, RawEngine, RawRequest,
+    Span, Woken,
 };
 use crate::library::Core;
 use crate::load::Load;
 use crate::start::Samples;
-use crate::types::{
-    Actions, Mode, ReqKind, Seek, State, Verdict, WORK_KINDS, Waking, Word, Work, WorkKind,
-};
+use crate::types::{Actions, Mode, ReqKind, Seek, State, WORK_KINDS, Waking, Word, Work, WorkKind};
 
 /// A request known to core. To be given back by [`Engine::end`].
 pub struct Request(pub(crate) *mut RawRequest);
@@ -164,24 +162,6 @@ impl Engine {
     /// The group of a sector's run.
     pub fn group_of(&self, sector: u64) -> u32 {
         unsafe { (self.core.api.group_of)(self.raw, sector) }
-    }
-
-    /// Looks a read up.
-    pub fn look(&mut self, sector: u64, count: u64) -> (Verdict, Look) {
-        let mut look = Look::default();
-        let verdict =
-            match unsafe { (self.core.api.read_look)(self.raw, sector, count as u32, &mut look) } {
-                0 => Verdict::Hit,
-                1 => Verdict::Miss,
-                2 => Verdict::Pass,
-                _ => Verdict::Busy,
-            };
-        (verdict, look)
-    }
-
-    /// A read is answered of which [`Engine::look`] said that the disk may answer it.
-    pub fn disk_read_ends(&mut self) {
-        unsafe { (self.core.api.disk_read_ends)(self.raw) }
     }
 
     /// A write goes on a long stream, so it goes to the disk alone.

@@ -8,6 +8,7 @@ mod engine;
 mod ffi;
 mod library;
 mod load;
+mod reading;
 pub mod start;
 mod types;
 
@@ -20,5 +21,6 @@ pub use crate::library::LoadError;
 pub use crate::library::{Core, text};
 pub use crate::load::Load;
 pub use crate::types::{
-    Actions, Loaded, Mode, ReqKind, Seek, State, Verdict, WORK_KINDS, Waking, Word, Work, WorkKind,
+    Actions, Joined, Loaded, Mode, ReqKind, Seek, State, Verdict, WORK_KINDS, Waking, Word, Work,
+    WorkKind,
 };

@@ -108,6 +108,15 @@ pub enum Verdict {
     Busy,
 }
 
+/// The fill that a read joined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Joined {
+    /// The number of the fill's request.
+    pub fill: u64,
+    /// The disk has answered the fill.
+    pub answered: bool,
+}
+
 /// `enum td_work_kind`
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]

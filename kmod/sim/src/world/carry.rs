@@ -34,6 +34,8 @@ impl World {
         }
         match task {
             Task::Map { op, first, count } => self.map(op, first, count),
+            Task::Join { sub } => self.join(sub),
+            Task::Joined { sub } => self.answer_joined(sub),
             Task::Begin { sub } => self.begin(sub),
             Task::CarryOut { sub, actions } => self.carry_out(sub, actions),
             Task::Drained { sector, slot } => {

@@ -83,7 +83,14 @@ impl World {
         subs.sort_unstable_by_key(|sub| (sub.op, sub.first));
         for sub in subs {
             let state = (sub.op, sub.first, sub.count, sub.hit, sub.ssd_left);
-            (state, sub.done, sub.answered, sub.request.is_some()).hash(&mut hash);
+            (
+                state,
+                sub.done,
+                sub.answered,
+                sub.request.is_some(),
+                sub.joined.len(),
+            )
+                .hash(&mut hash);
             sub.private
                 .map(|(at, _)| self.memory.get(at))
                 .hash(&mut hash);

@@ -355,6 +355,9 @@ impl World {
         };
         let (actions, woken) = self.engine.disk_done(request, !failed);
         self.note_actions(id, "is done on the disk", actions);
+        if kind == ReqKind::Read {
+            self.joined_go_on(id, failed)?;
+        }
         self.follow_up(id, actions, woken);
         Ok(())
     }

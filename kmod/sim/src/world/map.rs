@@ -61,19 +61,11 @@ impl World {
                 self.check_undone(first, count)?;
                 self.read_direct(id)
             }
-            Verdict::Miss => {
-                let span = self.engine.span(ReqKind::Read, first, count);
-                if self.memory_is_short() {
-                    self.engine.pass_for_memory(ReqKind::Read, count);
-                    return self.read_direct(id);
-                }
-                let memory = self.memory.allocate(span.quarters as usize * 8);
-                if let Some(sub) = self.subs.get_mut(&id) {
-                    sub.private = Some((memory, span.sector));
-                }
-                self.add_request(id, span.frames, false);
+            Verdict::Miss if self.engine.may_join(first) => {
+                self.later(Task::Join { sub: id });
                 Ok(())
             }
+            Verdict::Miss => self.begin_fill(id),
         }
     }
 
@@ -189,7 +181,7 @@ impl World {
         Ok(())
     }
 
-    fn memory_is_short(&mut self) -> bool {
+    pub(super) fn memory_is_short(&mut self) -> bool {
         self.memory_shortage > 0 && self.rng.u8(..) < self.memory_shortage
     }
 
@@ -212,6 +204,7 @@ impl World {
             to_disk: false,
             stream: false,
             lent: false,
+            joined: Vec::new(),
             begun: self.now,
             answered: false,
         };

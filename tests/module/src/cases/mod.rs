@@ -24,6 +24,7 @@ mod hits;
 mod hostile;
 mod hung;
 mod injected;
+mod joins;
 mod larger_blocks;
 mod latency;
 mod life;
@@ -86,6 +87,7 @@ fn all() -> Vec<Case> {
         content::CASES,
         discards::CASES,
         hits::CASES,
+        joins::CASES,
         latency::CASES,
         charges::CASES,
         order::CASES,

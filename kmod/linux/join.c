@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Reads that miss where a fill is in flight: core says which may have the fill's data.
+ *
+ * Invariant: a bio is in a job's list from tandem_join(), under the lock and before core is
+ * told that the disk has answered the job, until tandem_joined_done().
+ * Threads: map and the job's work, in process context.
+ */
+#include "job.h"
+
+static void answer(struct tandem_job *job, struct bio *bio)
+{
+	tandem_job_copy_out(job, bio, bio->bi_iter.bi_sector);
+	bio_endio(bio);
+}
+
+bool tandem_join(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
+	struct tandem_job *job = NULL;
+	unsigned long flags;
+	struct td_req *r;
+
+	if (!td_may_join(&t->engine, bio->bi_iter.bi_sector))
+		return false;
+	/* The bio may be answered as soon as it waits. */
+	io->end = TANDEM_END_PLAIN;
+	io->at_disk = true;
+	flags = tandem_lock(t);
+	r = td_join_fill(&t->engine, bio->bi_iter.bi_sector, bio_sectors(bio));
+	if (r && !td_disk_answered(r)) {
+		bio_list_add(&tandem_job_of(r)->joined, bio);
+	} else if (r) {
+		/* The pages are needed behind the lock. */
+		job = tandem_job_of(r);
+		refcount_inc(&job->refs);
+	}
+	tandem_unlock(t, flags);
+	if (job) {
+		/* No device is measured. */
+		io->since = 0;
+		answer(job, bio);
+		tandem_job_put(job);
+	}
+	return r;
+}
+
+/* What the disk cannot read may be another part of the frame: @bio asks for its own. */
+static void read_alone(struct tandem *t, struct bio *bio)
+{
+	tandem_to_disk(t, bio, tandem_io_of(bio));
+	tandem_submit_for_user(t, bio);
+}
+
+void tandem_joined_done(struct tandem_job *job, bool ok)
+{
+	struct bio *bio;
+
+	while ((bio = bio_list_pop(&job->joined)) != NULL) {
+		if (ok)
+			answer(job, bio);
+		else
+			read_alone(job->t, bio);
+	}
+}

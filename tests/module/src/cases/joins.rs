@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Reads that miss while a fill of their frame is in flight (promises 2 and 18).
+
+use std::fs::File;
+use std::thread::{self, ScopedJoinHandle};
+
+use anyhow::{Result, anyhow, ensure};
+
+use super::Entry;
+use crate::io::{self, Buffer, MIB, SECTOR};
+use crate::rig::{Config, Rig, Under};
+
+pub const CASES: &[Entry] = &[
+    (
+        "joins: the disk is asked once for the quarters of a frame",
+        once,
+    ),
+    // promise 2: uml-plain/joins: what was written meanwhile is read from the disk
+    (
+        "joins: what was written meanwhile is read from the disk",
+        written,
+    ),
+    // promise 18: uml-plain/joins: a sector that cannot be read fails its own reads only
+    (
+        "joins: a sector that cannot be read fails its own reads only",
+        unreadable,
+    ),
+];
+
+const FRAME: u64 = 5 * MIB as u64;
+const QUARTER: usize = 4096;
+
+fn quarter(model: &[u8], n: u64) -> &[u8] {
+    let start = FRAME as usize + n as usize * QUARTER;
+    &model[start..start + QUARTER]
+}
+
+fn begin() -> Result<(Rig, Vec<u8>, File)> {
+    let config = Config {
+        origin_under: Some(Under::Linear),
+        ..Config::default()
+    };
+    let (rig, model) = Rig::new(config)?;
+    let file = io::direct_without_times(&rig.path()?)?;
+    Ok((rig, model, file))
+}
+
+/// Reads quarter `n` of the frame in a thread, and waits until the cache has counted the read as missed.
+fn read<'scope>(
+    rig: &Rig,
+    scope: &'scope thread::Scope<'scope, '_>,
+    file: &'scope File,
+    n: u64,
+) -> Result<ScopedJoinHandle<'scope, Result<Buffer>>> {
+    let before = rig.status()?.get("read_missed")?;
+    let reader = scope.spawn(move || io::read(file, FRAME + n * QUARTER as u64, QUARTER));
+    rig.until("missed", |status| {
+        status
+            .get("read_missed")
+            .is_ok_and(|now| now == before + QUARTER as u64 / SECTOR as u64)
+    })?;
+    Ok(reader)
+}
+
+fn end(reader: ScopedJoinHandle<'_, Result<Buffer>>) -> Result<Buffer> {
+    reader.join().map_err(|_| anyhow!("a thread panicked"))?
+}
+
+/// Another read comes when the fill has ended: a hit.
+fn once() -> Result<()> {
+    let (rig, model, file) = begin()?;
+    let disk = rig.origin.stat()?;
+    thread::scope(|scope| -> Result<()> {
+        rig.hold_reads(true)?;
+        let readers: Vec<_> = (0..4)
+            .map(|n| read(&rig, scope, &file, n))
+            .collect::<Result<_>>()?;
+        rig.hold_reads(false)?;
+        for (reader, n) in readers.into_iter().zip(0..) {
+            ensure!(end(reader)?[..] == *quarter(&model, n), "quarter {n}");
+        }
+        Ok(())
+    })?;
+    rig.quiet()?;
+    io::read(&file, FRAME, 4 * QUARTER)?;
+    let read = (rig.origin.stat()? - disk).read;
+    ensure!(read == 32, "the disk was asked for {read} sectors");
+    drop(file);
+    rig.equals(&model)
+}
+
+/// The fill began before the write, so it may have what was there before.
+fn written() -> Result<()> {
+    let (rig, mut model, file) = begin()?;
+    let disk = rig.origin.stat()?;
+    let data = io::random(QUARTER, 1);
+    thread::scope(|scope| -> Result<()> {
+        rig.hold_reads(true)?;
+        let first = read(&rig, scope, &file, 0)?;
+        let before = read(&rig, scope, &file, 2)?;
+        io::write(&file, FRAME + 2 * QUARTER as u64, &data)?;
+        let busy = rig.status()?.get("read_bypassed_busy")?;
+        let after = scope.spawn(|| io::read(&file, FRAME + 2 * QUARTER as u64, QUARTER));
+        rig.until("past the fill", |status| {
+            status
+                .get("read_bypassed_busy")
+                .is_ok_and(|now| now == busy + 8)
+        })?;
+        rig.hold_reads(false)?;
+        ensure!(end(first)?[..] == *quarter(&model, 0), "another quarter");
+        let seen = end(before)?;
+        ensure!(
+            seen[..] == *quarter(&model, 2) || seen[..] == data[..],
+            "the read beside the write has neither data"
+        );
+        ensure!(
+            end(after)?[..] == data[..],
+            "the read behind the write is old"
+        );
+        Ok(())
+    })?;
+    let read = (rig.origin.stat()? - disk).read;
+    ensure!(read == 32 + 8, "the disk was asked for {read} sectors");
+    model[FRAME as usize + 2 * QUARTER..][..QUARTER].copy_from_slice(&data);
+    drop(file);
+    rig.equals(&model)
+}
+
+/// Quarter 3 cannot be read, and so the frame.
+fn unreadable() -> Result<()> {
+    let (rig, model, file) = begin()?;
+    let bad = (FRAME as usize + 3 * QUARTER) as u64 / SECTOR as u64;
+    rig.origin.fail(bad, bad, true)?;
+    thread::scope(|scope| -> Result<()> {
+        rig.hold_reads(true)?;
+        let readers: Vec<_> = (0..4)
+            .map(|n| read(&rig, scope, &file, n))
+            .collect::<Result<_>>()?;
+        rig.hold_reads(false)?;
+        for (reader, n) in readers.into_iter().zip(0..) {
+            let seen = end(reader);
+            if n == 3 {
+                ensure!(seen.is_err(), "what cannot be read was read");
+            } else {
+                ensure!(seen?[..] == *quarter(&model, n), "quarter {n}");
+            }
+        }
+        Ok(())
+    })?;
+    rig.origin.fail(bad, bad, false)?;
+    drop(file);
+    rig.equals(&model)
+}
