@@ -329,8 +329,8 @@ bool td_may_join(const struct td_engine *e, u64 sector);
  * has, or will have, all of the read; or NULL. If the disk has answered the fill
  * (td_disk_answered()), answer the read now, from that memory, which the caller has to keep.
  * Else keep the read, under this same hold of the lock, until td_disk_done() of the fill
- * says ANSWER: answer from the memory; or RETRY: read the disk. The read is counted as
- * missed. Lock held, any context.
+ * says ANSWER: answer from the memory; or RETRY: read the disk. Count the read by
+ * td_pass(), as missed; or ask td_begin() instead. Lock held, any context.
  */
 struct td_req *td_join_fill(struct td_engine *e, u64 sector, u32 count);
 

@@ -48,13 +48,9 @@ struct td_req *td_join_fill(struct td_engine *e, u64 sector, u32 count)
 {
 	struct td_link *head = &e->buckets[td_bucket_of(e, sector)].reqs;
 
-	for (struct td_link *l = head->next; l != head; l = l->next) {
-		struct td_req *r = td_req_of(l);
-
-		if (r->kind != TD_READ || !brings(r, sector, sector + count))
-			continue;
-		td_pass(e, TD_READ, count, TD_C_READ_MISSED);
-		return r;
-	}
+	for (struct td_link *l = head->next; l != head; l = l->next)
+		if (td_req_of(l)->kind == TD_READ &&
+		    brings(td_req_of(l), sector, sector + count))
+			return td_req_of(l);
 	return NULL;
 }

@@ -4,8 +4,9 @@
  *
  * Invariants, beside those of job.c:
  *   J3  The last reference goes in process context, so that the destructor, which
- *       waits for the workqueue, outlives it; or, of a user's write, in a completion
- *       under rcu_read_lock(), which tandem_jobs_wait() waits for.
+ *       waits for the workqueue and, as dm does, for map, outlives it; or, of a
+ *       user's write, in a completion under rcu_read_lock(), which
+ *       tandem_jobs_wait() waits for.
  *   J4  A completion submits nothing, sleeps for nothing and copies nothing. What asks
  *       for that is left to the work of the bio.
  * Threads: start in map or a worker; bios complete in any context, also inside the

@@ -5,6 +5,8 @@
  * Invariant: a bio is in a job's list from tandem_join(), under the lock and before core is
  * told that the disk has answered the job, until tandem_joined_done().
  * Threads: map and the job's work, in process context.
+ * Why only reads of one cgroup and one priority wait: the disk may be kept from the fill's
+ * user, and its pages hold nobody else up.
  */
 #include "job.h"
 
@@ -16,32 +18,41 @@ static void answer(struct tandem_job *job, struct bio *bio)
 
 bool tandem_join(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
-	struct tandem_job *job = NULL;
+	u64 sector = bio->bi_iter.bi_sector;
+	u32 count = bio_sectors(bio);
+	struct tandem_job *job;
+	bool waits = false;
 	unsigned long flags;
 	struct td_req *r;
 
-	if (!td_may_join(&t->engine, bio->bi_iter.bi_sector))
+	if (!td_may_join(&t->engine, sector))
 		return false;
-	/* The bio may be answered as soon as it waits. */
-	io->end = TANDEM_END_PLAIN;
-	io->at_disk = true;
 	flags = tandem_lock(t);
-	r = td_join_fill(&t->engine, bio->bi_iter.bi_sector, bio_sectors(bio));
-	if (r && !td_disk_answered(r)) {
-		bio_list_add(&tandem_job_of(r)->joined, bio);
-	} else if (r) {
+	r = td_join_fill(&t->engine, sector, count);
+	job = r ? tandem_job_of(r) : NULL;
+	if (job && !td_disk_answered(r)) {
+		/* Until the disk has answered the job, the job has its user's bio. */
+		waits = tandem_is_charged_like(bio, job->bio);
+		job = NULL;
+		if (waits) {
+			/* The bio may be answered as soon as the lock is dropped. */
+			io->end = TANDEM_END_PLAIN;
+			io->at_disk = true;
+			bio_list_add(&tandem_job_of(r)->joined, bio);
+		}
+	} else if (job) {
 		/* The pages are needed behind the lock. */
-		job = tandem_job_of(r);
 		refcount_inc(&job->refs);
 	}
+	if (job || waits)
+		td_pass(&t->engine, TD_READ, count, TD_C_READ_MISSED);
 	tandem_unlock(t, flags);
 	if (job) {
-		/* No device is measured. */
-		io->since = 0;
+		io->end = TANDEM_END_PLAIN;
 		answer(job, bio);
 		tandem_job_put(job);
 	}
-	return r;
+	return job || waits;
 }
 
 /* What the disk cannot read may be another part of the frame: @bio asks for its own. */

@@ -90,6 +90,15 @@ void tandem_charge_user(struct bio *bio, struct bio *user)
 	bio->bi_ioprio = user->bi_ioprio;
 }
 
+bool tandem_is_charged_like(const struct bio *bio, const struct bio *other)
+{
+#ifdef CONFIG_BLK_CGROUP
+	if (bio->bi_blkg != other->bi_blkg)
+		return false;
+#endif
+	return bio->bi_ioprio == other->bi_ioprio;
+}
+
 void tandem_charge_nobody(struct bio *bio)
 {
 	bio_associate_blkg_from_css(bio, blkcg_root_css);

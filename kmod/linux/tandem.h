@@ -279,6 +279,8 @@ void tandem_submit_for_user(struct tandem *t, struct bio *bio);
 void tandem_submit_own(struct tandem *t, struct bio *bio);
 /* Give @bio, just initialised, the cgroup and the priority of @user. Any context. */
 void tandem_charge_user(struct bio *bio, struct bio *user);
+/* Does the disk treat both bios of users, which map has noted, alike? Any context. */
+bool tandem_is_charged_like(const struct bio *bio, const struct bio *other);
 /*
  * @bio, just initialised, is the cache's own: it gets the root cgroup and the
  * highest best-effort priority. The cgroup and priority of the submitting thread

@@ -35,6 +35,7 @@ bool tdu_join_fill(struct tdu_engine *s, u64 sector, u32 count, u64 *id, bool *a
 
 	if (!r)
 		return false;
+	td_pass(&s->e, TD_READ, count, TD_C_READ_MISSED);
 	*id = tdu_request_of(r)->id;
 	*answered = td_disk_answered(r);
 	return true;

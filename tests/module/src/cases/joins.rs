@@ -15,6 +15,10 @@ pub const CASES: &[Entry] = &[
         "joins: the disk is asked once for the quarters of a frame",
         once,
     ),
+    (
+        "joins: what the SSD has not got yet is read from the fill's pages",
+        stored_late,
+    ),
     // promise 2: uml-plain/joins: what was written meanwhile is read from the disk
     (
         "joins: what was written meanwhile is read from the disk",
@@ -85,6 +89,33 @@ fn once() -> Result<()> {
     io::read(&file, FRAME, 4 * QUARTER)?;
     let read = (rig.origin.stat()? - disk).read;
     ensure!(read == 32, "the disk was asked for {read} sectors");
+    drop(file);
+    rig.equals(&model)
+}
+
+/// The disk has answered the fill, and the SSD has not.
+fn stored_late() -> Result<()> {
+    let config = Config {
+        ssd_under: Some(Under::Linear),
+        ..Config::default()
+    };
+    let (rig, model) = Rig::new(config)?;
+    let file = io::direct_without_times(&rig.path()?)?;
+    let before = (rig.status()?.get("read_missed")?, rig.origin.stat()?);
+    rig.ssd_target()?
+        .swap(Under::Delay(0, 60_000).line(&rig.ssd))?;
+    for n in 0..4 {
+        let read = io::read(&file, FRAME + n * QUARTER as u64, QUARTER)?;
+        ensure!(read[..] == *quarter(&model, n), "quarter {n}");
+    }
+    let missed = rig.status()?.get("read_missed")? - before.0;
+    rig.ssd_target()?.swap(Under::Linear.line(&rig.ssd))?;
+    rig.quiet()?;
+    let read = (rig.origin.stat()? - before.1).read;
+    ensure!(
+        (missed, read) == (32, 32),
+        "{missed} sectors missed, the disk was asked for {read}"
+    );
     drop(file);
     rig.equals(&model)
 }
