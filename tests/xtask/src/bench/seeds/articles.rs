@@ -59,10 +59,6 @@ const RECORDED: &str = "Tandem overwrites a copy in place, and before that it re
 /// Of writes that are many at a time.
 const DEARER: &str = "32 at a time the one processor is the limit, and the write that makes a block dirty takes more instructions in\n  \
      Tandem (RESULTS.md, \"first write\" and \"to a cached block\")";
-/// Of small requests in order that nobody has read yet.
-const TWICE: &str = "a request for a quarter of a frame of 16 KiB has Tandem read the whole frame, and the requests for its other quarters\n  \
-     go to the disk once more meanwhile (75 % of the bytes, `read_bypassed_busy`), where the head has passed them and a turn of the\n  \
-     platter is lost; requests of readahead have whole frames";
 /// Of a file that is written in order.
 const PAST: &str = "they take a file of any length on the SSD; Tandem sends what goes on for 32 MiB in order past it, so that a film\n  \
      leaves there what is read often";
@@ -159,11 +155,6 @@ pub const ARTICLES: [Article; 5] = [
         ],
         write_back: false,
         reasons: &[
-            Reason {
-                figures: "ordered-first",
-                device: "",
-                why: TWICE,
-            },
             Reason {
                 figures: "ordered-write",
                 device: "",
