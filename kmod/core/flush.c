@@ -94,6 +94,7 @@ u32 td_flush_begin(struct td_engine *e, struct td_req *r)
 	bool stranded = env_load(&e->state) == TD_STRANDED;
 
 	r->gates = 0;
+	td_marks_lone_ended(e);
 	td_stream_flushed(&e->writes);
 	/* Writes past a failed SSD are not tracked, so the disk may need a flush. */
 	if (!td_active(e))
@@ -254,6 +255,7 @@ void td_tick(struct td_engine *e)
 		return;
 	if (l->changed || l->ssd_unflushed)
 		td_ledger_want_sweep(e);
+	td_marks_lone_ended(e);
 	td_marks_tick(e);
 	td_heat_look(e, LOOKS);
 	/* What is hot changes slowly. */

@@ -151,6 +151,7 @@ struct td_ledger {
 	/* marks */
 	u32 marks_wanted;		/* regions in TD_MARK_WANTED */
 	u32 marks_set;			/* regions not in TD_MARK_CLEAR */
+	u32 lone;			/* waits of lone writes since a flush or a tick (M5) */
 	u32 ahead;			/* marks set ahead (M4): from this region on, */
 	u32 ahead_end;			/* up to this one; 0: none is to be set */
 	bool marks_beyond;		/* load found marks beyond the disk's regions */

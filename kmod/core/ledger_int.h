@@ -100,8 +100,17 @@ bool td_marks_is_set(const struct td_engine *e, const struct td_req *r);
  * costs more than it saves: the next flush would have to clear the mark.
  */
 bool td_marks_alone(const struct td_engine *e, const struct td_req *r);
+/* A lone write waits for a sweep: returns its number. */
+u64 td_marks_lone_sweep(struct td_engine *e);
+/* No lone write has waited: a flush of a user begins, or a second has passed. */
+static inline void td_marks_lone_ended(struct td_engine *e)
+{
+	e->ledger.lone = 0;
+}
 /* Have the mark of @r's region set; then @r is woken with START. */
 void td_marks_wait(struct td_engine *e, struct td_req *r);
+/* The write-back write @r waits for a mark: if lone writes keep coming, have more set (M5). */
+void td_marks_around(struct td_engine *e, const struct td_req *r);
 /* How far ahead of a stream of writes marks are set: 16 MiB. */
 #define TD_AHEAD_SECTORS	32768u
 /*

@@ -39,7 +39,8 @@
  * Why B1 does not use another slot: the frame's other quarters would have to be
  * moved. Why a mark: one write of it serves all writes to the region. Why not always
  * a mark: the next flush has to clear it, and to record the dirty quarters. A lone
- * write with a flush after it costs one write of the journal instead of three.
+ * write with a flush after it costs one write of the journal instead of three. When such
+ * writes go on without a flush, marks it is, also around them (marks.c, M5).
  */
 #include "discard.h"
 #include "index.h"
@@ -195,8 +196,10 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	      !td_ledger_place_dirty(l, r->sector))))
 		return TD_WB_NO;
 	in_advance = needs_mark && !marked;
-	if (in_advance && !td_marks_alone(e, r))
+	if (in_advance && !td_marks_alone(e, r)) {
+		td_marks_around(e, r);
 		return TD_WB_MARK;
+	}
 	r->nr_parts = 0;
 	r->sweep = 0;
 	for (u64 f = first; f <= last; f++) {
@@ -241,7 +244,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 			td_index_publish(e, p->slot, 0, clean);
 	}
 	if (in_advance)
-		r->sweep = td_ledger_want_sweep(e);
+		r->sweep = td_marks_lone_sweep(e);
 	r->fresh = (u32)(l->dirty - dirty);
 	l->fresh += r->fresh;
 	r->writeback = true;

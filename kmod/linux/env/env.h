@@ -21,6 +21,8 @@
 
 /* ledger.h; some 10 us, should each slot miss the processor's cache */
 #define ENV_STEP_SLOTS	64u
+/* marks.c; more than a file system makes between two flushes as a rule */
+#define ENV_LONE_SWEEPS	8u
 
 struct env_atomic64 {
 	atomic64_t v;

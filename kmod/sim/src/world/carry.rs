@@ -12,6 +12,9 @@ use crate::workload::Verb;
 /// Sectors behind the region of a stream's write where marks may be set ahead, and that region.
 const AHEAD: u64 = (16 << 11) + (1 << REGION_SHIFT);
 
+/// Waits of writes, since the last flush or tick, for sweeps of their own.
+const LONE: u32 = 0;
+
 /// The order in which the actions of one answer are carried out.
 const ORDER: [u32; 10] = [
     Actions::SUM,
@@ -82,20 +85,36 @@ impl World {
             .ok_or_else(|| Fault::Other(format!("core names request {id}, which has ended")))
     }
 
+    /// A request begins, or starts again. If more writes have come since the last flush or tick than get a sweep of their
+    /// own, marks may be set around this one too: in twice as many regions for each.
+    fn guard_lone(&mut self, id: u64) -> Result<(), Fault> {
+        let Sub { kind, first, .. } = *self.sub(id)?;
+        match kind {
+            ReqKind::Flush => self.guard.lone = 0,
+            ReqKind::Write => {
+                let shift = REGION_SHIFT + self.guard.lone.saturating_sub(LONE).min(32);
+                self.guard.lone += 1;
+                let sectors = self.engine.layout().origin_sectors;
+                let start = first >> shift << shift;
+                let end = sectors.min(start + (1 << shift));
+                self.guard.region_written(start, end - start);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     fn begin(&mut self, id: u64) -> Result<(), Fault> {
-        let Some(Sub {
-            request: Some(request),
-            ..
-        }) = self.subs.get(&id)
-        else {
-            return Err(Fault::Other(format!("request {id} is unknown")));
-        };
         if let Some(sub) = self.subs.get(&id).filter(|sub| sub.stream) {
             // Marks are set ahead of a stream, for as long as a stream that nothing stops may need them.
             let left = self.engine.layout().origin_sectors - sub.first;
             self.guard.region_written(sub.first, left.min(AHEAD));
         }
         let dirty = self.engine.facts().dirty;
+        self.guard_lone(id)?;
+        let Some(request) = self.subs.get(&id).and_then(|sub| sub.request.as_ref()) else {
+            return Err(Fault::Other(format!("request {id} is unknown")));
+        };
         let (actions, woken) = self.engine.begin(request);
         self.note_begun(id, dirty);
         self.last = "begin";
@@ -112,14 +131,11 @@ impl World {
     }
 
     fn restart(&mut self, id: u64) -> Result<(), Fault> {
-        let Some(Sub {
-            request: Some(request),
-            ..
-        }) = self.subs.get(&id)
-        else {
+        let dirty = self.engine.facts().dirty;
+        self.guard_lone(id)?;
+        let Some(request) = self.subs.get(&id).and_then(|sub| sub.request.as_ref()) else {
             return Err(Fault::Other(format!("request {id} is unknown")));
         };
-        let dirty = self.engine.facts().dirty;
         let (actions, woken) = self.engine.start(request);
         self.note_begun(id, dirty);
         self.last = "start";

@@ -34,6 +34,8 @@ pub(super) struct Guard {
     /// if the SSD failed, on the disk.
     pub fresh: HashMap<u64, Fresh>,
     warm: Option<Warm>,
+    /// Writes that have begun, or started again, since the last flush or tick.
+    pub lone: u32,
     /// When the last write to the disk was completed, and when the last good flush of the disk began; 0: not known in
     /// this life.
     pub disk_written: Time,

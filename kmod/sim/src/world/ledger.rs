@@ -12,6 +12,7 @@ impl World {
         self.last = "tick";
         self.trace.all(|| "tick".to_owned());
         self.engine.tick();
+        self.guard.lone = 0;
         self.watch();
         self.pump();
     }
