@@ -322,8 +322,6 @@ static void count_published(struct td_engine *e, u32 slot, u64 was,
 	count_used(e, was, now);
 	if (now & TD_W_PENDING)
 		td_ledger_pend(&e->ledger, slot);
-	if (dirty)
-		e->ledger.ssd_unflushed = true;
 	if (new)
 		count_dirty(e, slot, (s32)count_quarters(new));
 }

@@ -3,10 +3,12 @@
  * Sweeps: changes of the index become durable.
  *
  * Invariants:
- *   L1  Groups are written one at a time, each by one request with PREFLUSH, so
- *       the data of a quarter that is recorded valid was flushed before.
+ *   L1  Groups are written one at a time, each by one request, with PREFLUSH unless
+ *       L9 says that there is nothing to flush. So the data of a quarter that is
+ *       recorded valid was flushed before.
  *   L2  Sweep n is done when every slot that was pending when it began has been
- *       recorded by a group that is durable, and the SSD was flushed since.
+ *       recorded by a group that is durable, and all data that was written to the SSD
+ *       before it began was flushed.
  *   L3  A group holds a slot's whole record, so groups may be applied again, and
  *       over a checkpoint that has newer records.
  *   L4  A quarter is recorded clean only after the disk was flushed behind its
@@ -22,6 +24,11 @@
  *       them the lock is released. What comes in between meets a group that is under
  *       way. Pending slots come first, then cleanings and discards: a write may make a
  *       slot pending that a cleaning has just put.
+ *   L9  ssd_unflushed is true from the completion of each write of data to the SSD,
+ *       before a word or an answer shows that, until a sweep begins; group_flush is from
+ *       then on, until a group is submitted with PREFLUSH. So if both are false, all data
+ *       was flushed, for the group before is durable. What the ledger itself writes
+ *       has FUA, or (pages) a PREFLUSH behind it.
  *
  * Threads: the engine's lock.
  * Why a bit for each slot and not a queue: a slot that changes a hundred times
@@ -64,6 +71,7 @@ void td_ledger_init(struct td_engine *e, const struct td_super *sb)
 	l->dirty_limit = (u64)-1;
 	l->places_limit = (u32)-1;
 	l->disk_unflushed = true;
+	l->ssd_unflushed = true;
 	td_ledger_empty_rings(l);
 	td_marks_init(e);
 }
@@ -278,7 +286,11 @@ static void begin_sweep(struct td_ledger *l)
 	l->sweep_on = true;
 	l->sweep_wanted = false;
 	l->changed = false;
-	l->ssd_unflushed = false;
+	/* A write without the lock may set it at any time (write.h): only what is seen is taken. */
+	if (env_peek(l->ssd_unflushed)) {
+		env_poke(l->ssd_unflushed, false);
+		l->group_flush = true;
+	}
 	l->sweep_cursor = 0;
 }
 
@@ -301,12 +313,14 @@ static void write_group(struct td_engine *e, struct td_work *w)
 	w->kind = TD_WORK_GROUP;
 	w->sector = l->super.journal.start + at * TD_BLOCK_SECTORS;
 	w->buffer = l->group_buffer;
+	w->flush = l->group_flush || env_peek(l->ssd_unflushed);
 	if (l->scrub) {
 		l->scrub_on = true;
 		memset(l->group_buffer, 0, TD_GROUP_BYTES);
 		w->sectors = TD_GROUP_BYTES / 512;
 		return;
 	}
+	l->group_flush = false;
 	if (!l->group_entries) {
 		w->kind = TD_WORK_FLUSH_SSD;
 		env_count(e->counters, TD_C_FLUSHES_SSD, 1);

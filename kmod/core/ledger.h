@@ -5,8 +5,8 @@
  * intent marks and the flushes.
  *
  * A sweep records every change of the index up to its start, in one or more groups
- * of the journal. Before each group the SSD is flushed, so the data that the group
- * describes is durable before the group.
+ * of the journal. Before each group the SSD is flushed if data was written there since its
+ * last flush, so the data that the group describes is durable before the group.
  *
  * All functions: engine lock held, unless they say otherwise.
  */
@@ -40,7 +40,7 @@ struct td_mark {
 };
 
 enum td_work_kind {
-	TD_WORK_GROUP,		/* SSD write, PREFLUSH and FUA */
+	TD_WORK_GROUP,		/* SSD write, FUA, PREFLUSH if @flush */
 	TD_WORK_FLUSH_SSD,	/* SSD flush: a sweep that has nothing to record */
 	TD_WORK_FLUSH_DISK,	/* disk flush */
 	TD_WORK_MARKS,		/* SSD write, FUA */
@@ -57,6 +57,7 @@ enum td_work_kind {
  */
 struct td_work {
 	u8 kind;
+	bool flush;	/* of a group: something was written since the SSD was flushed */
 	u64 sector;	/* on the SSD */
 	u32 sectors;	/* 0 for flushes */
 	void *buffer;
@@ -133,7 +134,8 @@ struct td_ledger {
 	bool sweep_wanted;
 	bool sweep_on;			/* begun and not done */
 	bool changed;			/* something is pending */
-	bool ssd_unflushed;		/* dirty data written since the last sweep */
+	bool ssd_unflushed;		/* data written since the last sweep began (L9) */
+	bool group_flush;		/* and before, since the SSD was flushed (L9) */
 	struct td_link sweep_waiters;	/* td_req.gate, in order of td_req.sweep */
 	struct td_link to_record;	/* cleanings and discards, for a next group */
 	struct td_link recording;	/* the requests in the group under way */

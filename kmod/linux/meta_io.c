@@ -33,7 +33,7 @@ static void work_endio(struct bio *bio)
 static void submit_work(struct tandem *t, struct tandem_work *w)
 {
 	static const blk_opf_t how[TD_WORK_KINDS] = {
-		[TD_WORK_GROUP] = REQ_META | REQ_PREFLUSH | REQ_FUA,
+		[TD_WORK_GROUP] = REQ_META | REQ_FUA,
 		[TD_WORK_FLUSH_SSD] = REQ_PREFLUSH,
 		[TD_WORK_FLUSH_DISK] = REQ_PREFLUSH,
 		[TD_WORK_MARKS] = REQ_META | REQ_FUA,
@@ -45,7 +45,8 @@ static void submit_work(struct tandem *t, struct tandem_work *w)
 
 	/* Marked like direct I/O, so that write-back throttling spares the worker. */
 	bio_init(&w->bio, bdev_of(t, work->kind), &w->vec, 1,
-		 REQ_OP_WRITE | REQ_SYNC | REQ_IDLE | how[work->kind]);
+		 REQ_OP_WRITE | REQ_SYNC | REQ_IDLE | how[work->kind] |
+		 (work->flush ? REQ_PREFLUSH : 0));
 	tandem_charge_nobody(&w->bio);
 	w->bio.bi_iter.bi_sector = work->sector;
 	w->bio.bi_private = w;

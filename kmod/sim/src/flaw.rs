@@ -128,9 +128,7 @@ impl Site {
         use Wrong::{Early, Left, NoFua, NoPreflush};
         match self {
             Site::Group => &[Left, Early, NoPreflush, NoFua],
-            // Only the reuse of the ring depends on a head, and a group flushes before it is written; so a head without
-            // FUA breaks nothing.
-            Site::Head => &[Left, Early, NoPreflush],
+            Site::Head => &[Left, Early, NoPreflush, NoFua],
             Site::Anew => &[Left],
             Site::Marks | Site::Write => &[Left, Early, NoFua],
             // A start that finds no note believes nothing.
@@ -158,6 +156,8 @@ impl Flaw {
         match (self.site, self.wrong) {
             // The start believes an older note.
             (Site::Note, Wrong::NoFua) => "as the note of its place says",
+            // The head before it counts, whose groups were overwritten.
+            (Site::Head, Wrong::NoFua) => "the index was found Damaged",
             (_, Wrong::NoPreflush | Wrong::NoFua) => "after the cut it holds",
             (_, Wrong::Left | Wrong::Early) => "",
         }

@@ -362,7 +362,7 @@ static bool work_due(struct tdu_engine *s)
 }
 
 static bool work_next(struct tdu_engine *s, u32 *kind, u64 *sector,
-		      u32 *sectors, struct tdu_list *list)
+		      u32 *sectors, bool *flush, struct tdu_list *list)
 {
 	struct td_list woken;
 	struct td_work work;
@@ -377,6 +377,7 @@ static bool work_next(struct tdu_engine *s, u32 *kind, u64 *sector,
 	*kind = work.kind;
 	*sector = work.sector;
 	*sectors = work.sectors;
+	*flush = work.flush;
 	return true;
 }
 

@@ -150,7 +150,7 @@ struct tdu_api {
 	bool (*work_due)(struct tdu_engine *engine);
 	/* Kinds are numbered as td_work_kind. */
 	bool (*work_next)(struct tdu_engine *engine, u32 *kind, u64 *sector,
-			  u32 *sectors, struct tdu_list *list);
+			  u32 *sectors, bool *flush, struct tdu_list *list);
 	/* To be called before work_bytes(), once. */
 	void (*work_fill)(struct tdu_engine *engine, u32 kind);
 	/* Copies what the work of @kind, which is under way, is to write. */

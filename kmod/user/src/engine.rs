@@ -417,13 +417,14 @@ impl Engine {
     /// The ledger's next I/O, or a step that makes it.
     pub fn work_next(&mut self) -> (Option<Work>, Waking) {
         self.waking(|api, raw, list| {
-            let (mut kind, mut sector, mut sectors) = (0, 0, 0);
-            unsafe { (api.work_next)(raw, &mut kind, &mut sector, &mut sectors, list) }.then(|| {
-                Work {
-                    kind: WORK_KINDS[kind as usize],
-                    first: sector,
-                    count: u64::from(sectors),
-                }
+            let (mut kind, mut sector, mut sectors, mut flush) = (0, 0, 0, false);
+            let (at, count) = (&mut sector, &mut sectors);
+            let any = unsafe { (api.work_next)(raw, &mut kind, at, count, &mut flush, list) };
+            any.then(|| Work {
+                kind: WORK_KINDS[kind as usize],
+                first: sector,
+                count: u64::from(sectors),
+                flush,
             })
         })
     }

@@ -332,8 +332,14 @@ pub struct Api {
     pub sweep_at_once_begin: unsafe extern "C" fn(*mut RawEngine),
     pub sweep_at_once_end: unsafe extern "C" fn(*mut RawEngine),
     pub work_due: unsafe extern "C" fn(*mut RawEngine) -> bool,
-    pub work_next:
-        unsafe extern "C" fn(*mut RawEngine, *mut u32, *mut u64, *mut u32, *mut List) -> bool,
+    pub work_next: unsafe extern "C" fn(
+        *mut RawEngine,
+        *mut u32,
+        *mut u64,
+        *mut u32,
+        *mut bool,
+        *mut List,
+    ) -> bool,
     pub work_fill: unsafe extern "C" fn(*mut RawEngine, u32),
     pub work_bytes: unsafe extern "C" fn(*mut RawEngine, u32, u32, u32, *mut u8),
     pub work_done: unsafe extern "C" fn(*mut RawEngine, u32, bool, *mut List) -> bool,

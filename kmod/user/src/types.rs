@@ -150,6 +150,8 @@ pub struct Work {
     pub kind: WorkKind,
     pub first: u64,
     pub count: u64,
+    /// Of a group: the SSD is to be flushed before it.
+    pub flush: bool,
 }
 
 /// `enum td_load_error`

@@ -74,10 +74,12 @@ impl World {
             kind,
             mut first,
             count,
+            flush,
         } = work;
         self.engine.work_fill(kind);
         let (side, does, preflush, fua) = match kind {
-            WorkKind::Group | WorkKind::Head => (Side::Ssd, Kind::Write, true, true),
+            WorkKind::Group => (Side::Ssd, Kind::Write, flush, true),
+            WorkKind::Head => (Side::Ssd, Kind::Write, true, true),
             WorkKind::Marks | WorkKind::Note => (Side::Ssd, Kind::Write, false, true),
             WorkKind::Pages => (Side::Ssd, Kind::Write, false, false),
             WorkKind::FlushSsd => (Side::Ssd, Kind::Flush, false, false),
