@@ -38,9 +38,9 @@
  *     data that the disk has not yet taken.
  *   - Until a discard drops a dirty quarter all reads of it pin that quarter (or
  *     wait), so none sees the disk; afterwards all new ones see the disk.
- *   - A fill of quarters that are not valid may overwrite what an old pin still
- *     reads: pinned before a discard, filled after it. The fill's data was the
- *     disk's content while that read was in flight, so it may return either.
+ *   - A fill of quarters that are not valid goes beside no pin (store.c): a write in
+ *     place that pinned the slot before a discard dropped them would go on beside it,
+ *     and change the copy of what the disk has. New pins are of other quarters.
  *
  * Threads: td_begin() and the *_done() functions under the bucket's lock.
  * Why a ring per bucket and no tree: it holds the requests in flight to 1/1024

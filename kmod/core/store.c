@@ -98,9 +98,12 @@ bool td_store_plan_fill(struct td_engine *e, const struct td_bucket *b,
 		if (slot != TD_NO_SLOT && td_retired(e, slot))
 			continue;
 		if (slot != TD_NO_SLOT) {
+			u64 v = td_word_load(&e->words[slot]);
+
 			near = slot;
-			mask &= ~td_word_valid(td_word_load(&e->words[slot]));
-			if (!mask)
+			mask &= ~td_word_valid(v);
+			/* A write in place may have begun before these quarters were dropped. */
+			if (!mask || v & TD_W_PINS)
 				continue;
 			td_index_own(e, slot, 0, false);
 		} else {
