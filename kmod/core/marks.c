@@ -38,7 +38,9 @@
 #include "ledger_int.h"
 
 #define OLD_TICKS	8	/* a mark without writes for so long may go */
-#define AROUND_SHIFT_MAX 11	/* log2 of the most regions around a lone write */
+#define AROUND_SHIFT_MAX 9	/* log2 of the most regions around a lone write */
+
+_Static_assert(TD_BLOCK_MARKS % (1u << AROUND_SHIFT_MAX) == 0, "marks around lie in two blocks");
 
 static u32 region_of(const struct td_engine *e, const struct td_req *r)
 {
@@ -195,7 +197,6 @@ void td_marks_around(struct td_engine *e, const struct td_req *r)
 {
 	struct td_ledger *l = &e->ledger;
 	u32 region = region_of(e, r);
-	u32 block = region / TD_BLOCK_MARKS * TD_BLOCK_MARKS;
 	u32 first, end, shift;
 
 	if (l->lone < ENV_LONE_SWEEPS || l->ahead_end)
@@ -203,12 +204,9 @@ void td_marks_around(struct td_engine *e, const struct td_req *r)
 	shift = ++l->lone - ENV_LONE_SWEEPS;
 	if (shift > AROUND_SHIFT_MAX)
 		shift = AROUND_SHIFT_MAX;
+	/* They lie in one block. */
 	first = region >> shift << shift;
 	end = first + (1u << shift);
-	if (first < block)
-		first = block;
-	if (end > block + TD_BLOCK_MARKS)
-		end = block + TD_BLOCK_MARKS;
 	if (end > l->nr_marks)
 		end = l->nr_marks;
 	/* Those that no write uses count as old: they may go at once. */
