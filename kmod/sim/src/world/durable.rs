@@ -37,6 +37,9 @@ pub(super) struct Durable {
     /// The records in the pages of both areas. What the start found stays in a page until a record of it changes.
     areas: [Vec<Option<u64>>; 2],
     writing: Option<Group>,
+    /// The records before a checkpoint that came into force while a group was being made. That group may have older
+    /// records than the checkpoint, which newer groups take back.
+    earlier: Option<Vec<Option<u64>>>,
     marks: Vec<bool>,
     marks_written: Option<Vec<bool>>,
     /// For each region, when the last write that needed the region's mark was completed.
@@ -124,8 +127,13 @@ impl Durable {
         }
     }
 
-    fn checkpoint(&mut self, head: &[u8]) {
+    /// `sweeps`: a group is being made, or written.
+    fn checkpoint(&mut self, head: &[u8], sweeps: bool) {
         let first = number(&head[24..32]);
+        if sweeps && self.writing.is_none() && self.earlier.is_none() {
+            let slots = 0..self.base.len() as u32;
+            self.earlier = Some(slots.map(|slot| self.record(slot)).collect());
+        }
         self.groups.retain(|group| group.number >= first);
         self.base = self.areas[number(&head[16..24]) as usize % 2].clone();
     }
@@ -150,6 +158,7 @@ impl World {
                 let group = read_group(&self.work_content(kind, count));
                 self.check_group_place(first, group.number)?;
                 self.check_promise_9(&group)?;
+                self.durable.earlier = None;
                 self.durable.writing = Some(group);
             }
             WorkKind::Marks => {
@@ -184,7 +193,8 @@ impl World {
             let head = self.work_content(kind, 8);
             // Zeroes wipe the head of the checkpoint before.
             if head.starts_with(b"TDECPT01") {
-                self.durable.checkpoint(&head);
+                let sweeps = self.engine.facts().sweep_on;
+                self.durable.checkpoint(&head, sweeps);
             }
         }
         self.durable.written(kind);
@@ -209,7 +219,11 @@ impl World {
     fn check_promise_9(&self, group: &Group) -> Result<(), Fault> {
         for (&slot, &record) in &group.records {
             let new = Word::of(record);
-            let Some(old) = self.durable.record(slot).map(Word::of) else {
+            let old = match &self.durable.earlier {
+                Some(earlier) => earlier[slot as usize],
+                None => self.durable.record(slot),
+            };
+            let Some(old) = old.map(Word::of) else {
                 continue;
             };
             let cleaned = old.dirty & !new.dirty;
