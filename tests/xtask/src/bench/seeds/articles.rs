@@ -54,7 +54,7 @@ impl Article {
 
 /// Of writes to blocks whose copies are clean.
 const RECORDED: &str = "Tandem overwrites a copy in place, and before that it records on the SSD that the disk will have older data; a\n  \
-     write waits for that record. dm-writecache, bcache and dm-writeboost write to a free place; dm-cache overwrites without a\n  \
+     few of the writes wait for that record. dm-writecache, bcache and dm-writeboost write to a free place; dm-cache overwrites without a\n  \
      record, and takes all its blocks for dirty after a power cut";
 /// Of writes that are many at a time.
 const DEARER: &str = "32 at a time the one processor is the limit, and the write that makes a block dirty takes more instructions in\n  \
