@@ -480,6 +480,7 @@ pub fn whole_spec(origin: &str, ssd: &str) -> Option<PlanSpec> {
         at_next_start: false,
         partition_bytes: 0,
         target: tandem_api::Target::Tandem,
+        memory_bytes: 0,
     })
 }
 

@@ -234,6 +234,7 @@ async fn spec(connection: &Connection, choice: &Choice) -> Result<PlanSpec, Endi
         at_next_start: choice.at_next_start,
         partition_bytes: choice.partition.unwrap_or(0),
         target: choice.target(),
+        memory_bytes: 0,
     })
 }
 
