@@ -89,6 +89,9 @@ pub fn label_on(label: &str, model: &str) -> String {
 /// The facts to check against the label of a device: size, serial number, kernel name.
 #[must_use]
 pub fn device_facts(device: &DeviceText) -> String {
+    if device.is_memory() {
+        return gettext("compressed");
+    }
     let mut facts = vec![bytes(device.size)];
     if !device.serial.is_empty() {
         facts.push(fill(

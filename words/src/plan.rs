@@ -137,7 +137,11 @@ pub fn step_words(step: &Step) -> (String, String) {
             gettext("What you save meanwhile goes to the hard disk right away"),
         ),
         StepKind::Detach => (
-            gettext("Stop using the SSD"),
+            if step.device.is_memory() {
+                gettext("Stop using the memory")
+            } else {
+                gettext("Stop using the SSD")
+            },
             gettext("The hard disk keeps working on its own"),
         ),
         StepKind::FreeSsd => (

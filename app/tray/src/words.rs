@@ -117,6 +117,9 @@ pub fn line(cache: &Shown) -> String {
         }
         (CacheState::Active, _, None) => gettext("{disk}: working"),
         (CacheState::Suspended, ..) => gettext("{disk}: paused briefly"),
+        (CacheState::Bypass, "memory-needed", _) => {
+            gettext("{disk}: paused, programs need the memory")
+        }
         (CacheState::Bypass, "ssd-error", _) => gettext("{disk}: cache off, your data is safe"),
         (CacheState::Stopped, "put-away", _) if cache.sharing == Sharing::Network => {
             gettext("{disk}: not in use")
