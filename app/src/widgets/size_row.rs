@@ -187,14 +187,7 @@ impl SizeRow {
             1_000_000 => "MB",
             _ => "GB",
         });
-        self.explain(reason);
-    }
-
-    /// Says why a size may be right, before the limits. `reason` may be empty.
-    pub fn explain(&self, reason: &str) {
-        let imp = self.imp();
-        let Some(parts) = imp.parts.get() else { return };
-        parts.note.set_label(&note(imp.range.get(), reason));
+        parts.note.set_label(&note(range, reason));
         a11y::set_description(&parts.number, &parts.note.label());
     }
 

@@ -130,7 +130,6 @@ impl Scene {
             at_next_start: false,
             partition_bytes: 0,
             target: Target::Tandem,
-            memory_bytes: 0,
         };
         Self {
             facts: Facts {
