@@ -91,7 +91,7 @@ impl World {
         let Sub { kind, first, .. } = *self.sub(id)?;
         match kind {
             ReqKind::Flush => self.guard.lone = 0,
-            ReqKind::Write => {
+            ReqKind::Write if self.mode == Mode::WriteBack => {
                 let shift = REGION_SHIFT + self.guard.lone.saturating_sub(LONE).min(32);
                 self.guard.lone += 1;
                 let sectors = self.engine.layout().origin_sectors;
