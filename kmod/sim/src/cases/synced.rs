@@ -26,7 +26,7 @@ fn flush(world: &mut World) -> Result<(), Fault> {
 fn ssd_flushes(world: &mut World) -> Result<u32, Fault> {
     let mut flushes = 0;
     let flushed = |io: &Io| io.side == Side::Ssd && (io.preflush || io.kind == Kind::Flush);
-    while world.queue.len() > 0 {
+    while !world.queue.is_empty() {
         flushes += u32::from(world.queue.iter().next().is_some_and(flushed));
         world.complete(0)?;
         world.run_tasks()?;
