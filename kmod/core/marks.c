@@ -209,7 +209,7 @@ void td_marks_around(struct td_engine *e, const struct td_req *r)
 	end = first + (1u << shift);
 	if (end > l->nr_marks)
 		end = l->nr_marks;
-	/* Those that no write uses count as old: they may go at once. */
+	/* Marks that no write uses count as old: they may go at once. */
 	want_marks(e, first, end, (u8)(l->tick - OLD_TICKS));
 }
 

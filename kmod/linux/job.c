@@ -12,7 +12,8 @@
  *       pages: the user may change the user's buffer at any time.
  *   J2  References: core's, from td_begin() until END; that of the thread that
  *       starts it, or copies its pages out (join.c); one for each bio in flight
- *       and for a drain, until its work is done. So a work item is never freed while it is queued.
+ *       and for a drain, until its work is done. So a work item is never freed while
+ *       it is queued.
  * Threads: a job is made in map or a worker; its last reference may go in any context
  * (J3 in job_io.c).
  * Why no reserve of memory: without memory a request goes past the cache, which

@@ -3,7 +3,8 @@
  * Reads that miss where a fill is in flight: core says which may have the fill's data.
  *
  * Invariant: a bio is in a job's list from tandem_join(), under the lock and before core is
- * told that the disk has answered the job, until tandem_joined_done().
+ * told that the disk has answered the job, until tandem_joined_done(). Until then the job
+ * has its user's bio.
  * Threads: map and the job's work, in process context.
  * Why only reads of one cgroup and one priority wait: the disk may be kept from the fill's
  * user, and its pages hold nobody else up.
@@ -20,42 +21,37 @@ bool tandem_join(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	u64 sector = bio->bi_iter.bi_sector;
 	u32 count = bio_sectors(bio);
-	struct tandem_job *job;
-	bool waits = false;
+	struct tandem_job *job = NULL;
 	unsigned long flags;
 	struct td_req *r;
 
 	if (!td_may_join(&t->engine, sector))
 		return false;
+	io->end = TANDEM_END_PLAIN;
 	flags = tandem_lock(t);
 	r = td_join_fill(&t->engine, sector, count);
-	job = r ? tandem_job_of(r) : NULL;
-	if (job && !td_disk_answered(r)) {
-		/* Until the disk has answered the job, the job has its user's bio. */
-		waits = tandem_is_charged_like(bio, job->bio);
-		job = NULL;
-		if (waits) {
-			/* The bio may be answered as soon as the lock is dropped. */
-			io->end = TANDEM_END_PLAIN;
-			io->at_disk = true;
-			bio_list_add(&tandem_job_of(r)->joined, bio);
-		}
-	} else if (job) {
+	if (r && td_disk_answered(r)) {
 		/* The pages are needed behind the lock. */
+		job = tandem_job_of(r);
 		refcount_inc(&job->refs);
+	} else if (r && tandem_is_charged_like(bio, tandem_job_of(r)->bio)) {
+		/* The bio may be answered as soon as the lock is dropped. */
+		io->at_disk = true;
+		bio_list_add(&tandem_job_of(r)->joined, bio);
+	} else {
+		r = NULL;
 	}
-	if (job || waits)
+	if (r)
 		td_pass(&t->engine, TD_READ, count, TD_C_READ_MISSED);
 	tandem_unlock(t, flags);
 	if (job) {
-		io->end = TANDEM_END_PLAIN;
 		answer(job, bio);
 		tandem_job_put(job);
 	}
-	return job || waits;
+	return r;
 }
 
-/* What the disk cannot read may be another part of the frame: @bio asks for its own. */
+/* The disk may have failed in another part of the frame: @bio asks for its own part. */
 static void read_alone(struct tandem *t, struct bio *bio)
 {
 	tandem_to_disk(t, bio, tandem_io_of(bio));

@@ -16,6 +16,15 @@ fn read_failing(world: &mut World, first: u64, count: u64) -> Result<(), Fault> 
     world.finish()
 }
 
+/// Reads two frames that lie together on the SSD; its first read of them fails, and what follows from that does not.
+fn read_failing_once(world: &mut World) -> Result<(), Fault> {
+    ask(world, Verb::Read, 0, 64)?;
+    world.unreadable = 65536;
+    world.complete(0)?;
+    world.unreadable = 0;
+    world.finish()
+}
+
 /// Promise 17.
 pub(super) fn costs_its_slot(core: &Core) -> Result<(), Fault> {
     let mut world = world(core, Mode::WriteThrough, 1)?;
@@ -80,11 +89,7 @@ pub(super) fn among_others(core: &Core) -> Result<(), Fault> {
         "slots were retired that are not known to be bad"
     );
     // The first of them cannot be read, the second can.
-    ask(&mut world, Verb::Read, 0, 64)?;
-    world.unreadable = 65536;
-    world.complete(0)?;
-    world.unreadable = 0;
-    world.finish()?;
+    read_failing_once(&mut world)?;
     ensure!(
         world.engine.retired().len() == 1 && slot_of(&world, 1).is_some(),
         "retired: {:?}",
@@ -104,11 +109,7 @@ pub(super) fn beside_dirty_slot(core: &Core) -> Result<(), Fault> {
         slot_of(&world, 1) == Some(first + 1),
         "the two frames do not lie together"
     );
-    ask(&mut world, Verb::Read, 0, 64)?;
-    world.unreadable = 65536;
-    world.complete(0)?;
-    world.unreadable = 0;
-    world.finish()?;
+    read_failing_once(&mut world)?;
     ensure!(
         world.failed_requests() == 0,
         "a read failed though the disk and the SSD have all of it"

@@ -7,7 +7,7 @@ use crate::stamp::OpId;
 use crate::workload::{self, Verb};
 
 impl World {
-    /// Answers a part of a request.
+    /// Answers a part of a request, and forgets the part if core does not need it any more.
     pub(super) fn answer(&mut self, id: u64) -> Result<(), Fault> {
         let now = self.tick();
         self.idle = 0;
@@ -30,10 +30,10 @@ impl World {
         op.failed |= sub.failed;
         op.left -= count;
         if op.left == 0 {
-            self.ended(op_id, now)
-        } else {
-            Ok(())
+            self.ended(op_id, now)?;
         }
+        self.drop_if_over(id);
+        Ok(())
     }
 
     /// Answers a request, all of whose parts are answered.

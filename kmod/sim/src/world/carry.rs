@@ -38,7 +38,7 @@ impl World {
         match task {
             Task::Map { op, first, count } => self.map(op, first, count),
             Task::Join { sub } => self.join(sub),
-            Task::Joined { sub } => self.answer_joined(sub),
+            Task::Joined { sub } => self.answer(sub),
             Task::Begin { sub } => self.begin(sub),
             Task::CarryOut { sub, actions } => self.carry_out(sub, actions),
             Task::Drained { sector, slot } => {
@@ -456,9 +456,7 @@ impl World {
             let place = self.user_slice(id)?;
             self.memory.copy((memory, first - base), place, count);
         }
-        self.answer(id)?;
-        self.drop_if_over(id);
-        Ok(())
+        self.answer(id)
     }
 
     /// Forgets the part if neither core nor the application waits for it.

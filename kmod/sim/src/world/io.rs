@@ -257,9 +257,7 @@ impl World {
             sub.failed = failed;
         }
         self.excuse(id, failed)?;
-        self.answer(id)?;
-        self.drop_if_over(id);
-        Ok(())
+        self.answer(id)
     }
 
     fn hit_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
@@ -302,9 +300,7 @@ impl World {
         } else {
             self.seen.served_by_ssd += count;
         }
-        self.answer(id)?;
-        self.drop_if_over(id);
-        Ok(())
+        self.answer(id)
     }
 
     fn home_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {
@@ -328,9 +324,7 @@ impl World {
             sub.failed = failed;
         }
         self.pump();
-        self.answer(id)?;
-        self.drop_if_over(id);
-        Ok(())
+        self.answer(id)
     }
 
     fn span_done(&mut self, id: u64, failed: bool) -> Result<(), Fault> {

@@ -68,11 +68,4 @@ impl World {
         self.later(Task::Joined { sub: id });
         Ok(())
     }
-
-    /// Answers a read that has its data.
-    pub(super) fn answer_joined(&mut self, id: u64) -> Result<(), Fault> {
-        self.answer(id)?;
-        self.drop_if_over(id);
-        Ok(())
-    }
 }

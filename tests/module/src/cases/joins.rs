@@ -70,21 +70,25 @@ fn end(reader: ScopedJoinHandle<'_, Result<Buffer>>) -> Result<Buffer> {
     reader.join().map_err(|_| anyhow!("a thread panicked"))?
 }
 
+/// What reads of all quarters get that come while the disk answers none.
+fn read_together(rig: &Rig, file: &File) -> Result<Vec<Result<Buffer>>> {
+    thread::scope(|scope| {
+        rig.hold_reads(true)?;
+        let readers: Vec<_> = (0..4)
+            .map(|n| read(rig, scope, file, n))
+            .collect::<Result<_>>()?;
+        rig.hold_reads(false)?;
+        Ok(readers.into_iter().map(end).collect())
+    })
+}
+
 /// Another read comes when the fill has ended: a hit.
 fn once() -> Result<()> {
     let (rig, model, file) = begin()?;
     let disk = rig.origin.stat()?;
-    thread::scope(|scope| -> Result<()> {
-        rig.hold_reads(true)?;
-        let readers: Vec<_> = (0..4)
-            .map(|n| read(&rig, scope, &file, n))
-            .collect::<Result<_>>()?;
-        rig.hold_reads(false)?;
-        for (reader, n) in readers.into_iter().zip(0..) {
-            ensure!(end(reader)?[..] == *quarter(&model, n), "quarter {n}");
-        }
-        Ok(())
-    })?;
+    for (seen, n) in read_together(&rig, &file)?.into_iter().zip(0..) {
+        ensure!(seen?[..] == *quarter(&model, n), "quarter {n}");
+    }
     rig.quiet()?;
     io::read(&file, FRAME, 4 * QUARTER)?;
     let read = (rig.origin.stat()? - disk).read;
@@ -162,22 +166,13 @@ fn unreadable() -> Result<()> {
     let (rig, model, file) = begin()?;
     let bad = (FRAME as usize + 3 * QUARTER) as u64 / SECTOR as u64;
     rig.origin.fail(bad, bad, true)?;
-    thread::scope(|scope| -> Result<()> {
-        rig.hold_reads(true)?;
-        let readers: Vec<_> = (0..4)
-            .map(|n| read(&rig, scope, &file, n))
-            .collect::<Result<_>>()?;
-        rig.hold_reads(false)?;
-        for (reader, n) in readers.into_iter().zip(0..) {
-            let seen = end(reader);
-            if n == 3 {
-                ensure!(seen.is_err(), "what cannot be read was read");
-            } else {
-                ensure!(seen?[..] == *quarter(&model, n), "quarter {n}");
-            }
+    for (seen, n) in read_together(&rig, &file)?.into_iter().zip(0..) {
+        if n == 3 {
+            ensure!(seen.is_err(), "what cannot be read was read");
+        } else {
+            ensure!(seen?[..] == *quarter(&model, n), "quarter {n}");
         }
-        Ok(())
-    })?;
+    }
     rig.origin.fail(bad, bad, false)?;
     drop(file);
     rig.equals(&model)
