@@ -3,7 +3,7 @@
 
 use std::thread::sleep;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use fastrand::Rng;
 
 use super::Entry;
@@ -24,22 +24,24 @@ const JOURNAL_BLOCK: u64 = 8;
 const BLOCKS: u64 = 1024;
 const CHECKPOINT: u64 = 513;
 
+/// Writes until a checkpoint has been taken, and little behind it.
 fn take_checkpoint(rig: &Rig, model: &mut [u8]) -> Result<()> {
-    for seed in 0.. {
-        write_quarters(rig, model, 1000, seed)?;
+    for seed in 0..1000 {
+        write_quarters(rig, model, 50, seed)?;
         rig.drain()?;
         if rig.status()?.get("checkpoints")? > 0 {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    bail!("no checkpoint after 50,000 writes: {:?}", rig.status()?)
 }
 
 /// Fills the journal with groups of one block and of several, until this many blocks behind the checkpoint are used.
 fn fill_journal(rig: &Rig, model: &mut [u8], blocks: u64) -> Result<()> {
     let file = io::direct(&rig.path()?)?;
     let mut rng = Rng::with_seed(4);
-    while rig.status()?.get("journal_used")? < blocks {
+    let mut used = rig.status()?.get("journal_used")?;
+    while used < blocks {
         // Frames that leave the cache and frames that enter it are recorded, up to 2560 in a group.
         rig.mapped()?.message("drop")?;
         file.sync_all()?;
@@ -47,6 +49,12 @@ fn fill_journal(rig: &Rig, model: &mut [u8], blocks: u64) -> Result<()> {
         file.sync_all()?;
         write_quarters(rig, model, 1, rng.u64(..))?;
         file.sync_all()?;
+        let before = used;
+        used = rig.status()?.get("journal_used")?;
+        ensure!(
+            used > before,
+            "a checkpoint before {blocks} blocks: {before}, then {used}"
+        );
     }
     Ok(())
 }
