@@ -6,6 +6,7 @@
 
 mod mirror;
 mod others;
+mod spec;
 mod tandem;
 mod udisks;
 
@@ -20,10 +21,10 @@ use tandem_api::{
 use zbus::{Connection, OwnedObjectPath, proxy::CacheProperties};
 
 use crate::display::SYSTEM_BUS;
-use crate::model::draft::Draft;
 use crate::model::facts::ServiceFacts;
 use crate::model::inventory::Snapshot;
 use mirror::News;
+pub use spec::{draft_spec, whole_spec};
 
 /// News from the service.
 #[derive(Debug)]
@@ -455,53 +456,6 @@ impl Client {
     }
 }
 
-/// The question for a plan of what was chosen, with the consent to erase where the first page told of it;
-/// `None` while disk or SSD are not chosen.
-#[must_use]
-pub fn draft_spec(draft: &Draft) -> Option<PlanSpec> {
-    let (ssd, partition_bytes) = draft.ssd_part()?;
-    let mut spec = whole_spec(draft.origin.as_deref()?, &ssd)?;
-    spec.mode = draft.planned_mode();
-    spec.erase_ssd = draft.erases;
-    spec.at_next_start = draft.at_next_start;
-    spec.partition_bytes = partition_bytes;
-    spec.target = draft.target;
-    Some(spec)
-}
-
-/// The question whether an SSD as a whole can become a cache now, without erasing anything.
-#[must_use]
-pub fn whole_spec(origin: &str, ssd: &str) -> Option<PlanSpec> {
-    Some(PlanSpec {
-        origin: path(origin).ok()?,
-        ssd: path(ssd).ok()?,
-        mode: Mode::Writethrough,
-        erase_ssd: false,
-        at_next_start: false,
-        partition_bytes: 0,
-        target: tandem_api::Target::Tandem,
-    })
-}
-
 fn path(path: &str) -> zbus::Result<OwnedObjectPath> {
     OwnedObjectPath::try_from(path)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plan_may_erase_only_what_the_first_page_said() {
-        for erases in [false, true] {
-            let mut draft = Draft::default();
-            draft.choose_origin(Some("/b/sda1".to_owned()));
-            draft.choose_ssd(Some("/b/sdc".to_owned()));
-            draft.erases = erases;
-            assert_eq!(draft_spec(&draft).map(|spec| spec.erase_ssd), Some(erases));
-            // The consent is for one SSD.
-            draft.choose_ssd(Some("/b/sdd".to_owned()));
-            assert_eq!(draft_spec(&draft).map(|spec| spec.erase_ssd), Some(false));
-        }
-    }
 }

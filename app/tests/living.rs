@@ -47,6 +47,7 @@ async fn set_up(opened: &Opened) {
         at_next_start: false,
         partition_bytes: 0,
         target: tandem_api::Target::Tandem,
+        memory_bytes: 0,
     };
     let manager = ManagerProxy::new(&opened.bus).await.unwrap();
     let plan = manager.plan(&spec).await.unwrap();

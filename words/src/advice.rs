@@ -123,6 +123,22 @@ pub fn point_words(point: &AdvicePoint) -> String {
     )
 }
 
+/// What a cache of so many bytes would have done for a disk that is watched; empty while that is not known.
+#[must_use]
+pub fn size_advice(watch: Option<&DiskWatch>, size: u64) -> String {
+    let known = watch.filter(|watch| watch.verdict != Verdict::TooEarly);
+    let Some(point) = known.and_then(|watch| watch.at(size)) else {
+        return String::new();
+    };
+    fill(
+        &gettext("A cache of {size} would have answered about {share} of the reads seen so far."),
+        &[
+            ("size", &bytes(size)),
+            ("share", &share(point.reads_permille)),
+        ],
+    )
+}
+
 /// The whole curve, for a screen reader.
 #[must_use]
 pub fn curve_words(watch: &DiskWatch) -> String {
@@ -232,6 +248,14 @@ mod tests {
         let spoken = curve_words(&watch(Verdict::Helps)).replace('\u{a0}', " ");
         let last = spoken.lines().last().unwrap();
         assert_eq!(last, "32.0 GB: 41% of the reads, give or take 3");
+    }
+
+    #[test]
+    fn a_size_has_its_share_as_soon_as_that_is_known() {
+        assert_eq!(size_advice(None, 1), "");
+        assert_eq!(size_advice(Some(&watch(Verdict::TooEarly)), 1), "");
+        let words = size_advice(Some(&watch(Verdict::FewReads)), 16_000_000_000);
+        assert!(words.contains("about 21% of the reads"), "{words}");
     }
 
     #[test]

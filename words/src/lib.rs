@@ -27,7 +27,7 @@ mod time;
 mod traffic;
 
 pub use advice::{
-    AdviceWords, advice_words, curve_words, point_words, seen_figures, watched_words,
+    AdviceWords, advice_words, curve_words, point_words, seen_figures, size_advice, watched_words,
 };
 pub use failure::{FailureWords, SYSTEM_BUS, failure_words};
 pub use figures::{Figure, figures};

@@ -89,6 +89,9 @@ pub fn mode_refusal(reason: &str) -> String {
             "Not available for the disk of the running system: without the SSD the computer could not start.",
         ),
         "next-start" => gettext("You can choose this mode after the next start of the computer."),
+        "memory" => gettext(
+            "Not available for a cache in memory: a power cut would take along what you saved last.",
+        ),
         _ => gettext("Not available for this disk and this SSD."),
     }
 }

@@ -9,6 +9,9 @@ use crate::{SEPARATOR, bytes, fill};
 /// The name of a device with all facts that a person can check against its label: model, size, serial number.
 #[must_use]
 pub fn full_name(device: &DeviceText) -> String {
+    if device.is_memory() {
+        return short_name(device);
+    }
     let model = if device.model.is_empty() {
         &device.name
     } else {
@@ -31,9 +34,13 @@ pub fn full_name(device: &DeviceText) -> String {
     }
 }
 
-/// The name of a device: its model alone, or its kernel name.
+/// The name of a device: its model alone, or its kernel name. Of memory, how much.
 #[must_use]
 pub fn short_name(device: &DeviceText) -> String {
+    if device.is_memory() {
+        let size = bytes(device.size);
+        return fill(&gettext("{size} of memory"), &[("size", &size)]);
+    }
     if device.model.is_empty() {
         device.name.clone()
     } else {
@@ -82,6 +89,9 @@ pub fn label_on(label: &str, model: &str) -> String {
 /// The facts to check against the label of a device: size, serial number, kernel name.
 #[must_use]
 pub fn device_facts(device: &DeviceText) -> String {
+    if device.is_memory() {
+        return gettext("compressed");
+    }
     let mut facts = vec![bytes(device.size)];
     if !device.serial.is_empty() {
         facts.push(fill(

@@ -137,7 +137,11 @@ pub fn step_words(step: &Step) -> (String, String) {
             gettext("What you save meanwhile goes to the hard disk right away"),
         ),
         StepKind::Detach => (
-            gettext("Stop using the SSD"),
+            if step.device.is_memory() {
+                gettext("Stop using the memory")
+            } else {
+                gettext("Stop using the SSD")
+            },
             gettext("The hard disk keeps working on its own"),
         ),
         StepKind::FreeSsd => (
@@ -228,6 +232,9 @@ pub fn warning_words(warning: &Warning, erased: Option<&Erased>) -> String {
         ),
         WarningKind::LosesInUse => gettext(
             "The file system is mounted, and in use by: {programs}. Going on may damage it further: close these programs first if you can, so it can be unmounted. Otherwise restart the computer right afterwards.",
+        ),
+        WarningKind::InMemory => gettext(
+            "The cache is in the computer's memory: it starts empty each time, and gives way when programs need the memory. Linux keeps what you read lately in free memory anyway, so an SSD helps more.",
         ),
         WarningKind::StartsEmpty => gettext(
             "The cache starts empty again and fills with what you use. Nothing on the hard disk changes, and your files stay available. This cannot be undone.",

@@ -149,6 +149,9 @@ fn reason_words(state: CacheState, reason: &str, unwritten: bool) -> CacheWords 
         (CacheState::Bypass | CacheState::Stopped, "disk-missing") => {
             (Severity::Warning, gettext("Hard Disk Missing"))
         }
+        (CacheState::Bypass, "memory-needed") if !unwritten => {
+            (Severity::Calm, gettext("Paused: Memory Needed"))
+        }
         (CacheState::Bypass, _) => (Severity::Warning, gettext("Cache Off")),
         (CacheState::Stopped, "ssd-missing") if unwritten => (
             Severity::Danger,

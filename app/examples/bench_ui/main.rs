@@ -162,6 +162,7 @@ impl Bench {
             at_next_start: false,
             partition_bytes: 0,
             target: tandem_api::Target::Tandem,
+            memory_bytes: 0,
         };
         let plan = manager.plan(&spec).await?;
         manager.create(&plan.plan_id, &plan.digest).await?;

@@ -59,6 +59,7 @@ pub async fn tour(
         at_next_start: false,
         partition_bytes: 0,
         target: tandem_api::Target::Tandem,
+        memory_bytes: 0,
     };
     let plan = manager.plan(&spec).await?;
     manager.create(&plan.plan_id, &plan.digest).await?;

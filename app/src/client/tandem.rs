@@ -42,6 +42,7 @@ pub fn service(objects: &Objects) -> Option<ServiceFacts> {
         },
         kernels_without_module: read(manager, "KernelsWithoutModule").unwrap_or_default(),
         minimum_ssd_bytes: read(manager, "MinimumSsdBytes").unwrap_or_default(),
+        memory_for_caches: read(manager, "MemoryForCaches").unwrap_or_default(),
         caches: of(CACHE_INTERFACE)
             .filter_map(|(path, values)| cache(path, values))
             .collect(),

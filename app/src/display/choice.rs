@@ -10,7 +10,7 @@ use super::{
     SEPARATOR, binary_size, bytes as bytes_words, device_words, fill, quoted, ssd_words,
     volume_names, volume_words,
 };
-use crate::model::draft::parts_of_key;
+use crate::model::draft::{MEMORY, parts_of_key, ssd_key};
 use crate::model::inventory::Device;
 use crate::model::offer::{LEAST_GOOD, Loss, SsdOffer, slow_devices, ssd_offers};
 
@@ -36,6 +36,12 @@ impl Choice {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.obstacle.is_empty()
+    }
+
+    /// Whether this is the choice of memory in the place of an SSD.
+    #[must_use]
+    pub fn is_memory(&self) -> bool {
+        parts_of_key(&self.path).0 == MEMORY
     }
 }
 
@@ -118,6 +124,45 @@ fn ssd_choice(offer: &SsdOffer<'_>, least: u64) -> Choice {
         } else {
             obstacle
         },
+    }
+}
+
+/// The choice of memory in the place of an SSD, where a cache may take `most` bytes of it; none where it may take none.
+#[must_use]
+pub fn memory_choice(most: u64) -> Option<Choice> {
+    (most > 0).then(|| Choice {
+        path: ssd_key(MEMORY, first_memory(most)),
+        title: gettext("Memory"),
+        subtitle: gettext("A part of this computer's memory, compressed"),
+        reason: gettext(
+            "The cache starts empty each time, and gives way when programs need the memory. Linux already keeps what was read lately in free memory, so an SSD helps more.",
+        ),
+        icon: "computer-symbolic",
+        obstacle: String::new(),
+    })
+}
+
+/// The bytes of memory that are offered first: a quarter of all that caches may take.
+fn first_memory(most: u64) -> u64 {
+    const MIB: u64 = 1 << 20;
+    const LEAST: u64 = 64 * MIB;
+    let wish = most / 4;
+    let step = if wish < 1024 * MIB {
+        256 * MIB
+    } else {
+        1024 * MIB
+    };
+    let rounded = (wish + step / 2) / step * step;
+    rounded.max(LEAST).min(most)
+}
+
+/// The sizes of a cache in memory, where caches may take `most` bytes.
+#[must_use]
+pub fn memory_sizes(most: u64) -> SizeOffer {
+    SizeOffer {
+        most,
+        first: first_memory(most),
+        reason: String::new(),
     }
 }
 
@@ -274,6 +319,24 @@ mod tests {
                 .iter()
                 .all(|row| !row.is_open())
         );
+    }
+
+    #[test]
+    fn memory_is_offered_in_round_sizes_where_there_is_any() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!(memory_choice(0), None);
+        for (most, first) in [
+            (16 << 30, 4 << 30),
+            (8_321_499_136, 2 << 30),
+            (2 << 30, 512 * MIB),
+            (400 * MIB, 64 * MIB),
+            (50 * MIB, 50 * MIB),
+        ] {
+            let choice = memory_choice(most).unwrap();
+            assert!(choice.is_memory() && choice.is_open());
+            assert_eq!(parts_of_key(&choice.path), (MEMORY, first));
+            assert_eq!(memory_sizes(most).first, first);
+        }
     }
 
     #[test]

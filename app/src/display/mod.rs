@@ -15,7 +15,9 @@ mod shares;
 
 pub use cache::{cache_name, failure_words, job_end_words, words_of};
 pub use chart::{Shown, axis_bytes, axis_rate, axis_time, bar_words, chart_words, range_name};
-pub use choice::{Choice, SizeOffer, origin_choices, size_offer, ssd_choices};
+pub use choice::{
+    Choice, SizeOffer, memory_choice, memory_sizes, origin_choices, size_offer, ssd_choices,
+};
 pub use device::{
     DeviceWords, VolumeWords, content_words, device_words, obstacle_words, ssd_words, volume_names,
     volume_words,

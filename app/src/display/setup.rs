@@ -60,7 +60,9 @@ pub fn action_words(plan: &PlanReply, erased: Option<&Erased>) -> String {
 /// The few words that say how the plan uses the SSD.
 #[must_use]
 pub fn fate_words(plan: &PlanReply) -> String {
-    if erases(plan) {
+    if plan.ssd.is_memory() {
+        gettext("Empty at each start")
+    } else if erases(plan) {
         gettext("Will be erased")
     } else if has(plan, StepKind::CreatePartition) {
         gettext("A new partition in free space")
@@ -153,12 +155,18 @@ pub fn backup_words(plan: &PlanReply, erased: Option<&Erased>) -> BackupWords {
 #[must_use]
 pub fn daily_words(plan: &PlanReply, target: Target) -> Vec<[String; 2]> {
     let of_kernel = target == Target::DmCache;
+    let in_memory = plan.ssd.is_memory();
     let begin = if plan.at_next_start {
         [
             gettext("Restart the computer when it suits you"),
             gettext(
                 "Until then the disk works as before, and you can cancel on the page of the cache.",
             ),
+        ]
+    } else if in_memory {
+        [
+            gettext("Use your files as always"),
+            gettext("The cache fills as you go with what you use often, and that gets fast."),
         ]
     } else if of_kernel {
         [
@@ -175,7 +183,7 @@ pub fn daily_words(plan: &PlanReply, target: Target) -> Vec<[String; 2]> {
     };
     let start = [
         gettext("The cache starts automatically with your computer"),
-        if of_kernel {
+        if of_kernel || in_memory {
             gettext("It begins empty then, and fills again with what you use often.")
         } else {
             gettext("There is nothing to start or to look after.")
@@ -197,7 +205,11 @@ pub fn daily_words(plan: &PlanReply, target: Target) -> Vec<[String; 2]> {
     } else {
         [
             [
-                gettext("If the SSD fails, you lose nothing"),
+                if in_memory {
+                    gettext("If the power goes out, the cache loses nothing of yours")
+                } else {
+                    gettext("If the SSD fails, you lose nothing")
+                },
                 gettext("Everything that you save is on the hard disk right away."),
             ],
             [
@@ -338,6 +350,18 @@ mod tests {
             assert_eq!(words.contains("begins empty"), of_kernel, "{words}");
             assert_eq!(words.contains("the second is fast"), !of_kernel, "{words}");
         }
+    }
+
+    #[test]
+    fn daily_life_with_memory_names_no_ssd() {
+        let mut plan = plan(Mode::Writethrough, &[StepKind::Map]);
+        plan.ssd = DeviceText::memory(4 << 30);
+        let words = daily_words(&plan, Target::Tandem).concat().join("\n");
+        assert!(
+            words.contains("begins empty") && !words.contains("SSD"),
+            "{words}"
+        );
+        assert_eq!(fate_words(&plan), "Empty at each start");
     }
 
     #[test]

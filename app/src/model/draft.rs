@@ -96,6 +96,9 @@ impl Default for Draft {
     }
 }
 
+/// The path in the key of a choice of memory in the place of an SSD. No block has it.
+pub const MEMORY: &str = "memory";
+
 /// The key of a choice of an SSD: its block path and, for a new partition in its free space, the bytes of the partition.
 /// No block path has the sign between them.
 #[must_use]
@@ -120,6 +123,13 @@ impl Draft {
         let key = self.ssd.as_deref()?;
         let (path, all) = parts_of_key(key);
         Some((path.to_owned(), self.size.unwrap_or(all)))
+    }
+
+    /// Bytes of the computer's memory that are chosen in the place of an SSD.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        let (path, bytes) = self.ssd_part()?;
+        (path == MEMORY).then_some(bytes)
     }
 
     /// Takes the person's choice of an SSD, with all that is offered there. None: the chosen SSD is gone.
@@ -339,6 +349,18 @@ mod tests {
             assert!(!draft.recognize(std::slice::from_ref(&other)));
             assert!(draft.recognize(&[drive("C", 9)]));
         }
+    }
+
+    #[test]
+    fn memory_is_chosen_with_its_size_and_stays_while_devices_change() {
+        let mut draft = Draft::default();
+        draft.choose_ssd(Some(ssd_key(MEMORY, 4 << 30)));
+        assert_eq!(draft.memory_bytes(), Some(4 << 30));
+        draft.size = Some(1 << 30);
+        assert!(!draft.recognize(&[drive("A", 9)]) && !draft.recognize(&[]));
+        assert_eq!(draft.memory_bytes(), Some(1 << 30));
+        draft.choose_ssd(Some(ssd_key("/b/sdc", 4 << 30)));
+        assert_eq!(draft.memory_bytes(), None);
     }
 
     #[test]

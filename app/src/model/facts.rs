@@ -186,6 +186,8 @@ pub struct ServiceFacts {
     pub kernels_without_module: Vec<String>,
     /// Least bytes that an SSD must have.
     pub minimum_ssd_bytes: u64,
+    /// Most bytes of memory that caches may take together; 0: the kernel cannot have a cache in memory.
+    pub memory_for_caches: u64,
     /// Every cache.
     pub caches: Vec<CacheFacts>,
     /// Every job, also those that ended a moment ago.

@@ -94,6 +94,7 @@ mod tests {
             },
             kernels_without_module: vec![],
             minimum_ssd_bytes: 0,
+            memory_for_caches: 0,
             caches: vec![],
             jobs: jobs.to_vec(),
             watches: vec![],

@@ -34,6 +34,7 @@ mod imp {
         pub others: RefCell<Vec<OtherCache>>,
         pub judged: RefCell<HashMap<String, JudgedDevice>>,
         pub minimum_ssd_bytes: Cell<u64>,
+        pub memory_for_caches: Cell<u64>,
         pub service_problem: RefCell<Option<Failure>>,
         pub service_left: Cell<bool>,
         pub disks_problem: RefCell<Option<Failure>>,
@@ -162,6 +163,12 @@ impl Store {
         self.imp().minimum_ssd_bytes.get()
     }
 
+    /// Most bytes of memory that caches may take together; 0 where none can.
+    #[must_use]
+    pub fn memory_for_caches(&self) -> u64 {
+        self.imp().memory_for_caches.get()
+    }
+
     /// Why the window cannot show anything: neither service answers.
     #[must_use]
     pub fn problem(&self) -> Option<Failure> {
@@ -238,6 +245,7 @@ impl Store {
         imp.judged
             .replace(facts.devices.into_iter().map(by_path).collect());
         imp.minimum_ssd_bytes.set(facts.minimum_ssd_bytes);
+        imp.memory_for_caches.set(facts.memory_for_caches);
         imp.service_problem.replace(None);
         imp.service_left.set(false);
         imp.service_known.set(true);

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use adw::prelude::*;
 use adw::subclass::prelude::*;
+use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
 use tandem_api::{DirtyLimit, DiskCandidate, LongHistory, Span, Target};
@@ -357,6 +358,12 @@ impl CachePage {
             |row: &adw::ActionRow, text: &str| row.set_subtitle(&glib::markup_escape_text(text));
         set(&imp.origin, &full_name(&facts.origin));
         set(&imp.ssd, &full_name(&facts.ssd));
+        if facts.ssd.is_memory() {
+            imp.ssd.set_title(&gettext("Memory"));
+        } else {
+            imp.ssd.set_title(&gettext("SSD"));
+        }
+        imp.health.set_visible(!facts.ssd.is_memory());
         set(&imp.mounted, &facts.mount_points.join(", "));
         imp.mounted.set_visible(!facts.mount_points.is_empty());
         set(&imp.mode, &mode_words(facts.mode, facts.waits_for_kernel));

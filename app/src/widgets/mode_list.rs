@@ -9,7 +9,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::CompositeTemplate;
 use gtk::glib::{self, clone, subclass::Signal};
-use tandem_api::{Mode, RefusedMode};
+use tandem_api::{Mode, ModeRefusal, RefusedMode};
 
 use crate::display::{
     MODES, fill, mode_description, mode_name, mode_warnings, recommended, refusal,
@@ -129,6 +129,9 @@ impl ModeList {
             } else {
                 row.add_css_class("unavailable");
             }
+            // Nothing that a person does makes such a mode possible in memory.
+            let never = |r: &RefusedMode| r.mode == *of && r.reason == ModeRefusal::Memory;
+            row.set_visible(!refused.iter().any(never));
             row.set_subtitle(if offered { &description } else { &why });
             if *of == mode {
                 button.set_active(true);

@@ -27,9 +27,15 @@ pub async fn ask_to_remove(
 ) {
     match client.plan_remove(&cache.path).await {
         Ok(plan) => {
-            let body = gettext(
-                "{disk} then works without the SSD, with all its files as they are now. You can use the SSD for something else.",
-            );
+            let body = if cache.ssd.is_memory() {
+                gettext(
+                    "{disk} then works without the cache, with all its files as they are now. Programs can use the memory again.",
+                )
+            } else {
+                gettext(
+                    "{disk} then works without the SSD, with all its files as they are now. You can use the SSD for something else.",
+                )
+            };
             let writes = plan.steps.iter().any(|step| step.kind == StepKind::Drain);
             let (heading, agree) = if cache.state == CacheState::Pending {
                 (gettext("Cancel Setup?"), gettext("_Cancel Setup"))

@@ -187,7 +187,14 @@ impl SizeRow {
             1_000_000 => "MB",
             _ => "GB",
         });
-        parts.note.set_label(&note(range, reason));
+        self.explain(reason);
+    }
+
+    /// Says why a size may be right, before the limits. `reason` may be empty.
+    pub fn explain(&self, reason: &str) {
+        let imp = self.imp();
+        let Some(parts) = imp.parts.get() else { return };
+        parts.note.set_label(&note(imp.range.get(), reason));
         a11y::set_description(&parts.number, &parts.note.label());
     }
 

@@ -28,6 +28,7 @@ fn service(caches: Vec<CacheFacts>) -> ServiceFacts {
         },
         kernels_without_module: vec![],
         minimum_ssd_bytes: 0,
+        memory_for_caches: 0,
         caches,
         jobs: vec![],
         watches: vec![],

@@ -226,6 +226,7 @@ async fn cache(
         sharing: proxy.sharing().await?,
         ssd_failing: proxy.ssd_health().await?.report == SelfReport::Failing,
         content: disk.content,
+        in_memory: proxy.ssd_text().await?.is_memory(),
         hit_rate: None,
         rate_seconds: 0,
         dirty_bytes: dirty_bytes(&latest),

@@ -33,6 +33,8 @@ pub struct Shown {
     pub ssd_failing: bool,
     /// Type of the content of the disk, as udev names it.
     pub content: String,
+    /// Whether the cache is in memory in the place of an SSD.
+    pub in_memory: bool,
     /// Share of reads served by the SSD, 0 to 1; `None` while nothing is read.
     pub hit_rate: Option<f64>,
     /// Seconds over which that share was taken.
@@ -117,6 +119,9 @@ pub fn line(cache: &Shown) -> String {
         }
         (CacheState::Active, _, None) => gettext("{disk}: working"),
         (CacheState::Suspended, ..) => gettext("{disk}: paused briefly"),
+        (CacheState::Bypass, "memory-needed", _) => {
+            gettext("{disk}: paused, programs need the memory")
+        }
         (CacheState::Bypass, "ssd-error", _) => gettext("{disk}: cache off, your data is safe"),
         (CacheState::Stopped, "put-away", _) if cache.sharing == Sharing::Network => {
             gettext("{disk}: not in use")
@@ -167,7 +172,8 @@ pub fn safety_line(cache: &Shown) -> String {
         may_be_unwritten: cache.may_be_unwritten,
         ssd_failing: cache.ssd_failing,
         content: &cache.content,
-    });
+    })
+    .in_memory(cache.in_memory);
     let amounts = SafetyAmounts {
         size: bytes(cache.dirty_bytes.unwrap_or_default()),
         age: cache.dirty_seconds.map(duration),
@@ -212,6 +218,7 @@ pub(crate) mod tests {
             sharing: Sharing::Alone,
             ssd_failing: false,
             content: "ext4".into(),
+            in_memory: false,
             shutdown_seconds: None,
             hit_rate,
             rate_seconds: 10,

@@ -209,6 +209,7 @@ fn the_indicator_shows_what_the_service_tells() {
             at_next_start: false,
             partition_bytes: 0,
             target: tandem_api::Target::Tandem,
+            memory_bytes: 0,
         };
         let manager = ManagerProxy::new(&system).await.unwrap();
         let plan = manager.plan(&spec).await.unwrap();

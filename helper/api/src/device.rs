@@ -5,6 +5,9 @@ use crate::object::{self, OwnedObjectPath};
 use crate::words::words;
 use serde::{Deserialize, Serialize};
 
+/// [`DeviceText::model`] of a part of the computer's memory. No vendor has such a model.
+const MEMORY: &str = "tandem-memory";
+
 /// A block device in words and numbers, enough to recognise it on the desk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "bus", derive(zbus::Type))]
@@ -40,9 +43,23 @@ impl DeviceText {
         }
     }
 
+    /// So many bytes of the computer's memory, in the place of an SSD.
+    pub fn memory(bytes: u64) -> Self {
+        Self {
+            model: MEMORY.to_owned(),
+            size: bytes,
+            ..Self::none()
+        }
+    }
+
+    /// Whether this value is a part of the computer's memory.
+    pub fn is_memory(&self) -> bool {
+        self.model == MEMORY
+    }
+
     /// Whether this value names no device.
     pub fn is_none(&self) -> bool {
-        self.object.as_str() == "/" && self.name.is_empty()
+        self.object.as_str() == "/" && self.name.is_empty() && !self.is_memory()
     }
 }
 

@@ -132,6 +132,10 @@ words! {
         /// `absent` (the kernel does not have the target), `block-size` (`device`: an SSD with larger blocks than the disk),
         /// `setting` or `shutdown` (settings that the target does not have).
         TargetUnable = "target-unable",
+        /// A cache in the computer's memory cannot be like that: `name` (`absent`: the kernel has no compressed memory, `zram`;
+        /// `too-large`, with `actual`: see [`crate::ManagerProxy::memory_for_caches`]; `too-small`, with `needed`;
+        /// `at-next-start`: the running system is on the disk, or its cache is put over it at the next start; `target`).
+        MemoryUnable = "memory-unable",
         /// The service cannot have this cache of another system removed: `device` (the disk), `name` (`ssd-missing`;
         /// `failed`: the cache has failed; `system`: another system than LVM has made it; `volume`: the volume is a hidden part
         /// of another one, or its devices are not known).

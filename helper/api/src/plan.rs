@@ -29,6 +29,13 @@ pub struct PlanSpec {
     pub partition_bytes: u64,
     /// The target that serves the cache. [`Target::DmCache`] takes [`Mode::Writethrough`] only, and not [`Self::at_next_start`].
     pub target: Target,
+    /// 0: the cache is on the device [`Self::ssd`].
+    ///
+    /// If not, the cache takes so many bytes of the computer's memory, rounded down to whole MiB, and [`Self::ssd`] is `/`:
+    /// see [`crate::ManagerProxy::memory_for_caches`]. Such a cache begins empty at each start of the machine, is never in
+    /// write-back, and gives its memory back while programs need it. Not with [`Self::at_next_start`],
+    /// [`Self::partition_bytes`] or [`Target::DmCache`].
+    pub memory_bytes: u64,
 }
 
 words! {
@@ -138,6 +145,9 @@ words! {
         /// As `LosesUnwritten`, but the file system is mounted and in use ([`Warning::users`]), and may damage itself
         /// further. The file system stays mounted through a plain mapping until the next start.
         LosesInUse = "loses-in-use",
+        /// The cache is in the computer's memory: it begins empty at each start, and the kernel keeps what was read lately in
+        /// free memory anyway.
+        InMemory = "in-memory",
         /// The cache starts empty: `device`, the SSD, has no copies yet.
         StartsEmpty = "starts-empty",
         /// Before data is given up, the file system is unmounted. It is not mounted again, because it has to be checked

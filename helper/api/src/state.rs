@@ -60,6 +60,8 @@ words! {
         BlockSize = "block-size",
         /// The target of the cache is run without this mode: see [`Target::DmCache`].
         Target = "target",
+        /// The cache is in the computer's memory, which a power cut empties.
+        Memory = "memory",
     }
 }
 
@@ -81,7 +83,8 @@ words! {
         Active = "active",
         /// Requests go to the disk. `StateReason` is `ssd-error`, or `ssd-gone-dirty` if data was on the SSD only.
         /// After `ssd-gone-dirty`, the data on the disk can still be read, and every write fails until the SSD is back
-        /// or the data is given up.
+        /// or the data is given up. `memory-needed`: the cache was in memory that programs need now; it is made anew, empty,
+        /// when enough memory has been free for a while.
         Bypass = "bypass",
         /// The mapping is suspended for some moments, and requests wait. Also while the cache gets another share of its
         /// SSD; then requests go to the disk.

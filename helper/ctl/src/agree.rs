@@ -12,7 +12,10 @@ pub fn show_plan(plan: &PlanReply, json: bool) {
         return;
     }
     say(words::fact(&gettext("Disk:"), words::device(&plan.origin)));
-    say(words::fact(&gettext("SSD:"), words::device(&plan.ssd)));
+    say(words::fact(
+        &words::place(&plan.ssd),
+        words::device(&plan.ssd),
+    ));
     say(gettext("Steps:"));
     for (number, step) in plan.steps.iter().enumerate() {
         say(format_args!("  {}. {}", number + 1, words::step(step)));

@@ -23,7 +23,11 @@ pub struct Arguments {
 #[derive(clap::Args)]
 pub struct Choice {
     pub disk: String,
-    pub ssd: String,
+    #[arg(required_unless_present = "memory")]
+    pub ssd: Option<String>,
+    #[arg(long, value_name = "SIZE", value_parser = tandem_api::parse_size,
+          conflicts_with_all = ["ssd", "partition", "erase_ssd", "at_next_start", "kernel_cache"])]
+    pub memory: Option<u64>,
     #[arg(long, value_name = "SIZE", value_parser = tandem_api::parse_size)]
     pub partition: Option<u64>,
     #[arg(long, default_value = "writethrough", value_parser = mode)]

@@ -210,6 +210,9 @@ fn described(argument: Arg, path: &str) -> Arg {
         (_, "partition") => gettext(
             "Make a partition of this size in the free space of the SSD, such as 100GB or 64GiB, and use only that",
         ),
+        (_, "memory") => gettext(
+            "Use so much of this computer's memory in the place of an SSD, such as 2GiB (64MiB at least): the cache begins empty at each start, gives way when programs need the memory, and is not for writeback",
+        ),
         (_, "erase_ssd") => gettext("Agree that whatever is on the SSD may be erased"),
         (_, "at_next_start") => gettext(
             "Prepare the SSD now, and use it from the next start of the computer on: for disks that are always in use",
@@ -285,6 +288,24 @@ mod tests {
             "list help",
         ] {
             assert!(seen.iter().any(|seen| seen == one), "{one}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn memory_takes_the_place_of_an_ssd() {
+        let fits = |more: &[&str]| {
+            let words = ["tandemctl", "create", "sda1"].iter().chain(more);
+            command().try_get_matches_from(words).is_ok()
+        };
+        assert!(fits(&["--memory", "2GiB"]) && fits(&["sdb"]) && !fits(&[]));
+        for other in [
+            "sdb",
+            "--partition=1GB",
+            "--kernel-cache",
+            "--at-next-start",
+            "--erase-ssd",
+        ] {
+            assert!(!fits(&["--memory", "2GiB", other]), "{other}");
         }
     }
 

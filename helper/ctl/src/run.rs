@@ -12,7 +12,7 @@ use tandem_api::{
 };
 use tandem_words::{bytes, fill, mode_warnings, target_words};
 use tandemctl_arguments::{Choice, Request};
-use zbus::Connection;
+use zbus::{Connection, OwnedObjectPath};
 
 /// Runs a command.
 pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
@@ -228,12 +228,16 @@ fn tell_target(choice: &Choice, json: bool) {
 async fn spec(connection: &Connection, choice: &Choice) -> Result<PlanSpec, Ending> {
     Ok(PlanSpec {
         origin: devices::find(connection, &choice.disk).await?,
-        ssd: devices::find(connection, &choice.ssd).await?,
+        ssd: match &choice.ssd {
+            Some(ssd) => devices::find(connection, ssd).await?,
+            None => OwnedObjectPath::try_from("/")?,
+        },
         mode: choice.mode,
         erase_ssd: choice.erase_ssd,
         at_next_start: choice.at_next_start,
         partition_bytes: choice.partition.unwrap_or(0),
         target: choice.target(),
+        memory_bytes: choice.memory.unwrap_or(0),
     })
 }
 

@@ -50,6 +50,7 @@ pub async fn facts(cache: &CacheProxy<'_>) -> Result<serde_json::Value, Ending> 
         "ssd_written": cache.long_history(Span::Day).await?.ssd_written,
         "origin": cache.origin_text().await?,
         "ssd": cache.ssd_text().await?,
+        "in_memory": cache.ssd_text().await?.is_memory(),
         "target": target(cache).await,
         "mode": cache.mode().await?,
         "state": cache.state().await?,
@@ -127,10 +128,8 @@ async fn show(cache: &CacheProxy<'_>) -> Result<(), Ending> {
         Reader::Terminal,
     );
     say(fact(&gettext("Disk:"), words::device(&disk)));
-    say(fact(
-        &gettext("SSD:"),
-        words::device(&cache.ssd_text().await?),
-    ));
+    let ssd = cache.ssd_text().await?;
+    say(fact(&words::place(&ssd), words::device(&ssd)));
     say(fact(&gettext("State:"), words.title));
     for more in [words.what, words.data, words.next] {
         if !more.is_empty() {
@@ -160,7 +159,8 @@ async fn show(cache: &CacheProxy<'_>) -> Result<(), Ending> {
         may_be_unwritten: unwritten,
         ssd_failing: health.report == SelfReport::Failing,
         content: &disk.content,
-    });
+    })
+    .in_memory(ssd.is_memory());
     say(fact(
         &gettext("Safety:"),
         answers.line(&SafetyAmounts {
@@ -188,12 +188,14 @@ async fn show(cache: &CacheProxy<'_>) -> Result<(), Ending> {
         &gettext("Mounted:"),
         cache.mount_points().await?.join(", "),
     ));
-    let health = health_words(&health);
-    say(fact(&gettext("SSD health:"), health.condition));
-    say(fact("", health.life));
-    let written = cache.long_history(Span::Day).await?.ssd_written;
-    let written = written_words(&written, crate::unix_seconds());
-    say(fact(&gettext("SSD written:"), written));
+    if !ssd.is_memory() {
+        let health = health_words(&health);
+        say(fact(&gettext("SSD health:"), health.condition));
+        say(fact("", health.life));
+        let written = cache.long_history(Span::Day).await?.ssd_written;
+        let written = written_words(&written, crate::unix_seconds());
+        say(fact(&gettext("SSD written:"), written));
+    }
     if sample.time_us > 0 {
         let refused = reason == "disk-error";
         let waits = unwritten_words(dirty, sample.drain_seconds, false, refused, mode);

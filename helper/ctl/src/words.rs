@@ -22,6 +22,14 @@ pub fn device(device: &DeviceText) -> String {
     }
 }
 
+/// The name of the fact that is an SSD, or memory in its place.
+pub fn place(ssd: &DeviceText) -> String {
+    match ssd.is_memory() {
+        true => gettext("Memory:"),
+        false => gettext("SSD:"),
+    }
+}
+
 /// The limit for the data that may be on the SSD only.
 pub fn dirty_limit(limit: &DirtyLimit) -> String {
     let time = duration(limit.seconds.into());

@@ -373,6 +373,30 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             ),
             gettext("Restart the computer: then the new version is loaded."),
         ),
+        Kind::MemoryUnable if failure.name == "absent" => (
+            gettext("No Compressed Memory"),
+            gettext("The running kernel comes without compressed memory (zram)."),
+            gettext("Use an SSD for the cache."),
+        ),
+        Kind::MemoryUnable if ["too-large", "too-small"].contains(&failure.name.as_str()) => (
+            gettext("Other Amount of Memory Needed"),
+            gettext(
+                "A cache in memory takes at least 64 MiB, and all of them together half of the computer's memory at most.",
+            ),
+            gettext("Choose another amount."),
+        ),
+        Kind::MemoryUnable if failure.name == "target" => (
+            gettext("Not With the Kernel's Own Cache"),
+            gettext("A cache in memory needs Tandem's kernel module."),
+            gettext("Use an SSD for the cache."),
+        ),
+        Kind::MemoryUnable => (
+            gettext("Not in Memory"),
+            gettext(
+                "A cache in memory cannot be put over the disk of the running system, or over a disk that stays in use until the next start.",
+            ),
+            gettext("Use an SSD for the cache, or choose another disk."),
+        ),
         Kind::TargetUnable if failure.name == "absent" => (
             gettext("Not Part of This Kernel"),
             gettext("The running kernel comes without a cache of its own (dm-cache)."),

@@ -81,6 +81,13 @@ pub(super) fn sentences(state: CacheState, reason: &str, unwritten: bool) -> [St
                 "Reconnect it. If the cache does not start again automatically, close what uses the disk, or restart the computer.",
             ),
         ],
+        (CacheState::Bypass, "memory-needed") if !unwritten => [
+            gettext(
+                "Programs need the memory, so the cache gave it back. The hard disk works at its own speed.",
+            ),
+            data(false),
+            gettext("The cache starts again, empty, when enough memory has been free for a while."),
+        ],
         (CacheState::Bypass, _) => [
             gettext("The hard disk works at its own speed, without the SSD."),
             if unwritten {

@@ -8,6 +8,7 @@ use gtk::prelude::*;
 
 use super::CachePage;
 use super::menu::offer;
+use super::pause::PAUSE;
 use crate::client::Client;
 use crate::model::facts::CacheFacts;
 use crate::model::objects::JobObject;
@@ -19,6 +20,7 @@ use crate::widgets::resize_dialog::ask_for_size;
 
 /// The action of the entry of the menu.
 pub(super) const CHANGE_MODE: &str = "cache.change-mode";
+const CHANGE_SIZE: &str = "cache.change-size";
 
 impl CachePage {
     /// The job that changes this cache now.
@@ -106,6 +108,19 @@ impl CachePage {
         self.action_set_enabled(CHANGE_MODE, enabled);
         let (before, words) = ("cache.test-speed", gettext("Change _Mode…"));
         offer(&imp.cache_section, CHANGE_MODE, before, &words, has_modes);
+    }
+
+    /// Enables the entry that changes the size. `has_sizes`: the size of the cache can be changed at all.
+    pub(super) fn offer_size(&self, enabled: bool, has_sizes: bool) {
+        self.action_set_enabled(CHANGE_SIZE, enabled && has_sizes);
+        let section = &self.imp().cache_section;
+        offer(
+            section,
+            CHANGE_SIZE,
+            PAUSE,
+            &gettext("Change Si_ze…"),
+            has_sizes,
+        );
     }
 
     pub(super) fn change_mode(&self) {

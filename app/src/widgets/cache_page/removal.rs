@@ -22,6 +22,18 @@ impl CachePage {
             _ => gettext("_Remove Cache…"),
         };
         imp.remove_what.set_visible(state != CacheState::Pending);
+        if self
+            .cache()
+            .is_some_and(|cache| cache.facts().ssd.is_memory())
+        {
+            imp.remove_what.set_label(&gettext(
+                "Restores the plain hard disk and frees the memory. All files stay where they are.",
+            ));
+        } else {
+            imp.remove_what.set_label(&gettext(
+                "Restores the plain hard disk and releases the SSD. All files stay where they are.",
+            ));
+        }
         imp.remove.set_label(&words);
         relabel(&imp.cache_section, REMOVE, &words);
     }

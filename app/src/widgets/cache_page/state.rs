@@ -53,7 +53,7 @@ impl CachePage {
         let can_remove = !imp.changing.get() && !imp.busy.get();
         self.enable_modes(can_change && has_modes, has_modes);
         self.enable_speed_test(can_flush && !facts.paused, facts.speed.is_some());
-        self.action_set_enabled("cache.change-size", can_change);
+        self.offer_size(can_change, !facts.ssd.is_memory());
         let put_away = is_put_away(facts.state, &facts.reason);
         let can_pause = can_change && has_modes;
         self.action_set_enabled(PAUSE, can_pause || (put_away && can_remove));
@@ -74,7 +74,8 @@ fn safety_line(facts: &CacheFacts, series: &Series) -> (Safety, String) {
         may_be_unwritten: facts.may_be_unwritten,
         ssd_failing: facts.health.report == SelfReport::Failing,
         content: &facts.origin.content,
-    });
+    })
+    .in_memory(facts.ssd.is_memory());
     let line = safety.line(&SafetyAmounts {
         size: bytes(dirty),
         age: series

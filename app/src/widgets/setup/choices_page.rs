@@ -198,7 +198,8 @@ impl ChoicesPage {
     pub fn show_ssds(&self, choices: Vec<Choice>, chosen: Option<&str>, known: bool) {
         let imp = self.imp();
         let choice = choices.iter().find(|choice| Some(&*choice.path) == chosen);
-        let question = if choices.iter().any(Choice::is_open) {
+        let is_usable = |choice: &Choice| choice.is_open() && !choice.is_memory();
+        let question = if choices.iter().any(is_usable) {
             gettext("Choose an SSD. Each of them says what would be erased.")
         } else {
             gettext("No SSD can be used now.")
@@ -210,6 +211,9 @@ impl ChoicesPage {
         };
         let said = choice.map(|choice| (choice, &*choice.reason));
         show_choice(&imp.ssd_row, &gettext("SSD"), said, &question);
+        if let Some(choice) = choice.filter(|choice| choice.is_memory()) {
+            imp.ssd_row.set_title(&choice.title);
+        }
         if choice.is_none() && known {
             imp.ssd_row.set_expanded(true);
         }

@@ -7,7 +7,9 @@ use gtk::glib::{self, clone};
 use tandem_api::{SsdPart, Target};
 
 use super::Wizard;
-use crate::display::{Choice, SsdShare, mode_warnings, origin_choices, ssd_choices, ssd_shares};
+use crate::display::{
+    Choice, SsdShare, memory_choice, mode_warnings, origin_choices, ssd_choices, ssd_shares,
+};
 use crate::model::inventory::{Device, Volume, for_target};
 use crate::model::objects::DeviceObject;
 use crate::model::offer::{SsdOffer, ssd_offers, suggested_ssd};
@@ -97,13 +99,15 @@ impl Wizard {
             self.choose_origin(None);
         }
         imp.layouts.borrow_mut().drop_old(devices);
+        let memory = self.memory();
         let layouts = imp.layouts.borrow();
         let layouts = layouts.parts();
         let mut draft = imp.draft.borrow_mut();
         let origin = draft.origin.clone().unwrap_or_default();
         let offers = ssd_offers(devices, layouts, &origin, least);
         let is_chosen = |offer: &SsdOffer<'_>| Some(offer.key()) == draft.ssd && offer.is_open();
-        if draft.ssd.is_some() && !offers.iter().any(is_chosen) {
+        let in_memory = memory > 0 && draft.memory_bytes().is_some();
+        if draft.ssd.is_some() && !in_memory && !offers.iter().any(is_chosen) {
             draft.choose_ssd(None);
         }
         let mut volumes = devices.iter().flat_map(|device| &device.volumes);
@@ -126,12 +130,13 @@ impl Wizard {
         self.suggest(&devices, &origins, least);
         let draft = imp.draft.borrow().clone();
         let origin = draft.origin.as_deref();
-        let ssds = ssd_choices(
+        let mut ssds = ssd_choices(
             &devices,
             imp.layouts.borrow().parts(),
             origin.unwrap_or_default(),
             least,
         );
+        ssds.extend(memory_choice(self.memory()));
         imp.choices.show_disks(origins, origin);
         let known = imp.layouts_known.get();
         imp.choices.show_ssds(ssds, draft.ssd.as_deref(), known);
@@ -217,6 +222,14 @@ impl Wizard {
                 }
             }
         ));
+    }
+
+    /// Most bytes of memory that may be chosen in the place of an SSD; 0 where the cache needs an SSD.
+    fn memory(&self) -> u64 {
+        if self.target() == Target::DmCache || self.origin_is_root() {
+            return 0;
+        }
+        self.imp().store.get().map_or(0, Store::memory_for_caches)
     }
 
     /// Whether the chosen disk holds the running system.

@@ -34,6 +34,7 @@ impl Wizard {
         });
         let asked = spec.clone().map(|spec| PlanSpec {
             partition_bytes: spec.partition_bytes.min(1),
+            memory_bytes: spec.memory_bytes.min(1),
             ..spec
         });
         if *imp.asked.borrow() == asked {

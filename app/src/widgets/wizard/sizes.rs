@@ -5,8 +5,8 @@ use adw::subclass::prelude::*;
 use gtk::prelude::*;
 
 use super::Wizard;
-use crate::display::{SizeOffer, size_offer};
-use crate::model::draft::parts_of_key;
+use crate::display::{SizeOffer, memory_sizes, size_advice, size_offer};
+use crate::model::draft::{MEMORY, parts_of_key};
 use crate::model::objects::DeviceObject;
 use crate::model::store::objects;
 use crate::widgets::size_row::SizeRange;
@@ -42,6 +42,10 @@ impl Wizard {
         let draft = imp.draft.borrow().clone();
         let (key, origin) = (draft.ssd?, draft.origin?);
         let (path, _) = parts_of_key(&key);
+        if path == MEMORY {
+            let offer = memory_sizes(imp.store.get()?.memory_for_caches());
+            return Some((key, offer));
+        }
         let layouts = imp.layouts.borrow();
         let list = imp.store.get()?.devices();
         let disk_bytes = objects::<DeviceObject>(&list)
@@ -59,6 +63,13 @@ impl Wizard {
         let Some((key, offer)) = sizes else { return };
         let is_whole = parts_of_key(&key).1 == 0 && bytes.saturating_add(TABLE_BYTES) >= offer.most;
         imp.draft.borrow_mut().size = (!is_whole).then_some(bytes);
+        if parts_of_key(&key).0 == MEMORY {
+            let origin = imp.draft.borrow().origin.clone();
+            let watch = origin.and_then(|disk| imp.store.get()?.watch(&disk));
+            imp.choices
+                .size()
+                .explain(&size_advice(watch.as_ref(), bytes));
+        }
         self.show_shares();
     }
 }

@@ -196,6 +196,11 @@ pub trait Manager {
     #[zbus(property(emits_changed_signal = "const"), name = "HasDmCache")]
     fn has_dm_cache(&self) -> zbus::Result<bool>;
 
+    /// Most bytes of memory that caches may take together ([`crate::PlanSpec::memory_bytes`]): half of the computer's memory.
+    /// 0: the kernel cannot have a cache in memory.
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn memory_for_caches(&self) -> zbus::Result<u64>;
+
     /// Why the kernel cannot run a cache, and a detail for an expert: the end of the build's log, or the name of the
     /// missing package. The service signals a change when `ModuleState` changes and when kernels or modules were
     /// installed.

@@ -287,6 +287,7 @@ pub fn spec(origin: &str, ssd: &str) -> PlanSpec {
         at_next_start: false,
         partition_bytes: 0,
         target: tandem_api::Target::Tandem,
+        memory_bytes: 0,
     }
 }
 

@@ -87,6 +87,7 @@ async fn creation_on(host: &dyn Host, mode: Mode, partition_bytes: u64) -> Plan 
         at_next_start: false,
         partition_bytes,
         target: tandem_api::Target::Tandem,
+        memory_bytes: 0,
     };
     plan::create(&spec, UUID, &facts(host).await, &[], Vec::new()).unwrap()
 }

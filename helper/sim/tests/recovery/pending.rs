@@ -25,6 +25,7 @@ async fn preparation(host: &dyn Host) -> Plan {
         at_next_start: true,
         partition_bytes: 0,
         target: tandem_api::Target::Tandem,
+        memory_bytes: 0,
     };
     let mut facts = facts(host).await;
     facts.initramfs = true;

@@ -144,6 +144,7 @@ async fn a_failure_says_exactly_what_could_not_be_restored() {
         at_next_start: false,
         partition_bytes: 1 << 30,
         target: tandem_api::Target::Tandem,
+        memory_bytes: 0,
     };
     // An SSD with a file system and without a partition table.
     let facts = {

@@ -209,6 +209,11 @@ impl ManagerObject {
         self.0.host().has_dm_cache()
     }
 
+    #[zbus(property(emits_changed_signal = "const"))]
+    fn memory_for_caches(&self) -> u64 {
+        self.0.host().memory_for_caches()
+    }
+
     #[zbus(property)]
     fn module_state(&self) -> ModuleState {
         self.0.shown_module().state

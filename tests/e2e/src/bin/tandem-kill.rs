@@ -148,6 +148,7 @@ async fn begin(
                 at_next_start: false,
                 partition_bytes: *partition,
                 target: tandem_api::Target::Tandem,
+                memory_bytes: 0,
             };
             let plan = manager.plan(&spec).await?;
             let job = manager.create(&plan.plan_id, &plan.digest).await?;

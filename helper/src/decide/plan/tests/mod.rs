@@ -130,6 +130,7 @@ impl Scene {
             at_next_start: false,
             partition_bytes: 0,
             target: Target::Tandem,
+            memory_bytes: 0,
         };
         Self {
             facts: Facts {
