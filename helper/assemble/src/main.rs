@@ -3,11 +3,13 @@
 //! nor an asynchronous runtime in it.
 
 use clap::{Parser, Subcommand};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tandem_helper::log;
 use tandem_helper::machine::grub;
 use tandem_helper::machine::initramfs;
+use tandem_helper::machine::memory::{self, Devices};
 use tandem_helper::machine::names;
 use tandem_helper::machine::store::{FOLDER, Store};
 use tandem_helper::start::boot;
@@ -51,9 +53,53 @@ enum Command {
     /// Fail if the initial file system of the running kernel lacks its records
     #[command(long_flag = "in-initramfs")]
     InInitramfs,
+    /// The memory that caches have in place of an SSD
+    Memory {
+        #[command(subcommand)]
+        task: MemoryTask,
+    },
     /// Change the names of disks in a file of the start as the service has asked for
     #[command(long_flag = "change-names")]
     ChangeNames,
+}
+
+#[derive(Clone, Subcommand)]
+enum MemoryTask {
+    /// Before the caches are assembled: make the memory of all of them
+    MakeAll,
+    /// Make the memory of a cache, empty; fails with status 3 if the kernel has no compressed memory
+    Make {
+        /// The cache
+        uuid: String,
+        /// How much
+        bytes: u64,
+    },
+    /// Give the memory of a cache back
+    GiveBack {
+        /// The cache
+        uuid: String,
+    },
+}
+
+/// Does a task with the memory of caches.
+fn change_memory(task: &MemoryTask) -> ExitCode {
+    let devices = Devices::default();
+    let done = match task {
+        MemoryTask::MakeAll => {
+            devices.make_all(&Store::open_untidied(Path::new(FOLDER)));
+            Ok(())
+        }
+        MemoryTask::Make { uuid, bytes } => devices.make(uuid, *bytes),
+        MemoryTask::GiveBack { uuid } => devices.give_back(uuid),
+    };
+    let Err(e) = done else {
+        return ExitCode::SUCCESS;
+    };
+    tracing::error!("the memory of a cache is not changed: {e}");
+    match e.kind() {
+        ErrorKind::NotFound => ExitCode::from(memory::ABSENT),
+        _ => ExitCode::FAILURE,
+    }
 }
 
 /// A start ends well whatever it finds: a unit that failed is started again by all that needs the system's start.
@@ -88,6 +134,7 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
+        Some(Command::Memory { task }) => return change_memory(&task),
         Some(Command::ChangeNames) => {
             if let Err(e) = names::change_as_requested(folder, Path::new("/")) {
                 tracing::error!("no file is changed: {e}");
@@ -113,7 +160,8 @@ mod tests {
     fn each_command_has_its_older_form() {
         let known = Arguments::command();
         let mut count = 0;
-        for command in known.get_subcommands() {
+        // The memory of caches is newer than the older forms.
+        for command in known.get_subcommands().filter(|c| c.get_name() != "memory") {
             let (word, option) = (command.get_name(), format!("--{}", command.get_name()));
             let folder = command.get_positionals().map(|_| "/tmp/x");
             let rest: Vec<_> = folder.collect();

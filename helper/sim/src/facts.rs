@@ -2,11 +2,14 @@
 //! The facts of the simulated block devices, as the service sees them.
 
 use super::Simulated;
+use super::memory;
 use super::world::{Block, Scene, block_path, drive_path, number};
 use async_trait::async_trait;
 use tandem_api::{DeviceText, Failure, FileUser, SsdHealth};
 use tandem_helper::host::traits::Disks;
-use tandem_helper::model::facts::{Carried, Device, Facts, Holder, Ident};
+use tandem_helper::model::facts::{
+    Carried, Device, Facts, Holder, Ident, is_memory_name, memory_name,
+};
 use zbus::OwnedObjectPath;
 
 fn path(text: &str) -> OwnedObjectPath {
@@ -63,6 +66,7 @@ impl Scene {
         let model = match (drive, kind) {
             (Some(d), _) => format!("{} {}", d.vendor, d.model).trim().to_owned(),
             (None, Some("luks")) => "LUKS".to_owned(),
+            (None, Some(memory::KIND)) => DeviceText::memory(0).model,
             (None, _) => String::new(),
         };
         DeviceText {
@@ -86,6 +90,7 @@ impl Scene {
                 let map = self.maps.values().find(|map| map.dm == name);
                 map.map(|map| map.pair.dm_uuid()).unwrap_or_default()
             }
+            Some((uuid, kind)) if kind == memory::KIND => memory_name(uuid),
             Some((below, _)) => format!("CRYPT-LUKS2-{below}"),
             None => format!("/{}", block.drive),
         };
@@ -97,10 +102,14 @@ impl Scene {
             None => String::new(),
         };
         let text = self.text(name);
+        let boot = match is_memory_name(&hardware) {
+            true => String::new(),
+            false => self.boot.clone(),
+        };
         Ident {
             text,
             diskseq: block.diskseq,
-            boot: self.boot.clone(),
+            boot,
             hardware,
             start: block.start,
             part_uuid,
@@ -203,6 +212,7 @@ impl Scene {
                 .iter()
                 .filter_map(|name| Some(number(self.blocks.get(name)?)))
                 .collect(),
+            memory_for_cache: 0,
         }
     }
 

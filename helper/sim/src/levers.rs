@@ -332,6 +332,10 @@ impl Simulation {
         self.0.read_mut(|s| s.sample_period = period);
     }
 
+    fn set_memory_available(&self, bytes: u64) {
+        self.0.read_mut(|s| s.memory_available = bytes);
+    }
+
     fn set_authorized(&self, authorized: bool) {
         self.0.read_mut(|s| s.authorized = authorized);
     }

@@ -9,6 +9,7 @@ mod facts;
 mod held;
 mod levers;
 mod mappings;
+mod memory;
 mod module;
 mod other_traffic;
 mod others;

@@ -158,6 +158,7 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
             }
             Ok(())
         }
+        Action::FreeSsd(pair) if pair.ssd.is_memory() => scene.give_back_memory(pair),
         Action::FreeSsd(pair) => {
             if let Ok(name) = scene.locate(&pair.ssd)
                 && scene.blocks.get(&name).is_some_and(|b| b.uuid == pair.uuid)
@@ -196,6 +197,10 @@ impl Scene {
     /// Maps the disk of a pair through its SSD. `new`: the SSD is empty and gets the format of the cache; otherwise the
     /// SSD has the format.
     pub fn map(&mut self, pair: &Pair, new: bool) -> Result<(), Failure> {
+        if pair.ssd.is_memory() && self.maps.get(&pair.uuid).is_none_or(|map| !map.attached) {
+            self.make_memory(pair);
+        }
+        let new = new || pair.ssd.is_memory();
         match self.maps.get(&pair.uuid) {
             Some(map) if map.attached => return self.rejoin(pair),
             Some(_) if new || pair.target == Target::DmCache => return self.attach(pair),
@@ -355,6 +360,7 @@ impl Scene {
         }
         self.maps.clear();
         self.held.clear();
+        self.forget_memory();
         self.boot.push('+');
         // The person has agreed when the firmware asked.
         if self.key == SigningKey::Pending {

@@ -80,7 +80,8 @@ pub struct Block {
     pub other_entries: Vec<StartEntry>,
     pub users: Vec<FileUser>,
     pub diskseq: u64,
-    /// Kernel name of the device below a volume, and the kind of volume (`luks`, `tandem`).
+    /// Kernel name of the device below a volume, and the kind of volume (`luks`, `tandem`). For memory: the UUID of its cache,
+    /// and `memory`.
     pub backing: Option<(String, String)>,
 }
 
@@ -157,6 +158,8 @@ pub struct Scene {
     pub others: Vec<OtherCache>,
     /// The removals that other systems are at, by the ids of the caches.
     pub removals: BTreeMap<String, OtherRun>,
+    /// Bytes of memory that programs can have.
+    pub memory_available: u64,
     /// Kernel name of the device from which GRUB starts this machine.
     pub grub_disk: Option<String>,
     /// The devices that were unplugged and may come back: kernel name, device, and the drive if the whole drive was
@@ -286,7 +289,8 @@ impl Scene {
             .iter()
             .find(|(name, block)| {
                 let now = self.ident(name, block);
-                now.diskseq == ident.diskseq && now.same_hardware(ident)
+                let same = now.diskseq == ident.diskseq || ident.is_memory();
+                same && now.same_hardware(ident)
             })
             .map(|(name, _)| name.clone())
             .ok_or_else(|| Failure::new(Kind::DeviceGone).device(&ident.text))

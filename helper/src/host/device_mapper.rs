@@ -38,7 +38,7 @@ use zbus::{Connection, MatchRule, MessageStream};
 pub(super) const CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Writes back at a shutdown. Where the first cache was made after the start of the machine, the unit is not active yet.
 const DRAIN_UNIT: &str = "tandem-drain.service";
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 const MAX_SEARCHES: usize = 4;
 
 /// The real host.

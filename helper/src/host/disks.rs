@@ -121,6 +121,7 @@ fn read(objects: &ManagedObjects) -> Result<Facts, Failure> {
         devices,
         initramfs,
         grub_disks: grub::devices(Path::new("/"), &mounts),
+        memory_for_cache: 0,
     })
 }
 
@@ -165,6 +166,7 @@ fn device(
             name: name.clone(),
             model: match &target {
                 Some(target) => plain(&target.name),
+                None if known.ident.is_memory() => DeviceText::memory(0).model,
                 None => model(&name, drive.as_ref()),
             },
             serial: match (&drive, target) {

@@ -5,6 +5,7 @@
 pub mod device_mapper;
 pub mod disks;
 pub mod initramfs;
+mod memory;
 pub mod module;
 pub mod names;
 #[cfg(test)]

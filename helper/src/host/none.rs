@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A host for tests of the parts of the service that need no machine.
 
-use crate::host::traits::{Computer, Disks, Mappings, Module, Observing, Others};
+use crate::host::traits::{Computer, Disks, Mappings, Memory, Module, Observing, Others};
 use crate::machine::dm::message::Message;
 use crate::model::action::Action;
 use crate::model::facts::{Device, Facts};
@@ -95,3 +95,5 @@ impl Observing for NoEngine {}
 
 #[async_trait::async_trait]
 impl Others for NoEngine {}
+
+impl Memory for NoEngine {}

@@ -2,6 +2,7 @@
 //! The block devices of the machine as the kernel (sysfs) and udev (libudev) describe them. The start of the machine,
 //! udev's events and the service all recognise devices by these data. Mounts are in [`crate::machine::mounts`].
 
+use crate::machine::memory;
 use crate::machine::network;
 pub use crate::machine::sysfs::{line, names_in, sysfs, whole_disk};
 use crate::model::action::Pair;
@@ -116,12 +117,15 @@ impl Sysfs {
     fn read(name: &str) -> Option<Self> {
         let folder = sysfs(name);
         let count = |path: PathBuf| line(path).and_then(|text| text.parse().ok());
+        let diskseq = count(sysfs(&whole_disk(name)).join("diskseq")).unwrap_or(0);
         Some(Self {
             name: name.to_owned(),
             sectors: count(folder.join("size"))?,
             start: count(folder.join("start")).unwrap_or(0),
-            diskseq: count(sysfs(&whole_disk(name)).join("diskseq")).unwrap_or(0),
-            volume: VOLUME.iter().find_map(|file| line(folder.join(file))),
+            diskseq,
+            volume: memory::owner(name, diskseq)
+                .map(|uuid| facts::memory_name(&uuid))
+                .or_else(|| VOLUME.iter().find_map(|file| line(folder.join(file)))),
             export: network::of(name)
                 .map(|target| target.serial)
                 .unwrap_or_default(),
@@ -163,6 +167,11 @@ impl BlockDevice {
         names.retain(|name| !name.is_empty() && sysfs.volume.is_none());
         names.sort();
         names.dedup();
+        // Memory is made anew under the same name: the sequence number is not what the cache knows it by.
+        let boot = match facts::is_memory_name(&hardware) {
+            true => "",
+            false => boot,
+        };
         let ident = Ident {
             text: DeviceText {
                 name: sysfs.name,

@@ -34,13 +34,23 @@ pub fn without_module(root: &Path, running: &str, signed: bool) -> Vec<String> {
 
 /// Whether a kernel below `root` has dm-cache and its policy, as modules or built in.
 pub fn has_dm_cache(root: &Path, release: &str) -> bool {
+    has(root, release, &["dm-cache", "dm-cache-smq"])
+}
+
+/// Whether a kernel below `root` has compressed memory, as a module or built in.
+pub fn has_zram(root: &Path, release: &str) -> bool {
+    has(root, release, &["zram"])
+}
+
+/// Whether a kernel below `root` has all these drivers, as modules or built in.
+fn has(root: &Path, release: &str, drivers: &[&str]) -> bool {
     let folder = root.join(MODULES).join(release);
     let indexes = ["modules.dep", "modules.builtin"];
     let text: String = indexes
         .iter()
         .filter_map(|index| crate::read_lossy(folder.join(index)).ok())
         .collect();
-    let has = |name: &str| {
+    let is_there = |name: &&str| {
         let file = format!("/{name}.ko");
         let mut paths = text.lines().filter_map(|line| line.split(':').next());
         paths.any(|path| {
@@ -48,7 +58,7 @@ pub fn has_dm_cache(root: &Path, release: &str) -> bool {
             matches!(end, Some("" | ".xz" | ".zst" | ".gz"))
         })
     };
-    ["dm-cache", "dm-cache-smq"].into_iter().all(has)
+    drivers.iter().all(is_there)
 }
 
 #[cfg(test)]
@@ -131,5 +141,9 @@ mod tests {
         fs::write(folder.join("modules.builtin"), policy).unwrap();
         assert!(has_dm_cache(root, "6.1.0"));
         assert!(!has_dm_cache(root, "6.2.0"));
+        assert!(!has_zram(root, "6.1.0"));
+        let zram = "kernel/drivers/block/zram/zram.ko.xz: kernel/mm/zsmalloc.ko\n";
+        fs::write(folder.join("modules.dep"), zram).unwrap();
+        assert!(has_zram(root, "6.1.0"));
     }
 }

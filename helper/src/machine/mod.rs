@@ -12,6 +12,7 @@ pub mod initramfs;
 pub mod kernels;
 pub mod loaded;
 pub(crate) mod marks;
+pub mod memory;
 pub mod module;
 pub mod mounts;
 pub mod names;

@@ -4,7 +4,7 @@
 
 mod ident;
 
-pub use ident::{Ident, drive_name};
+pub use ident::{Ident, drive_name, is_memory_name, memory_name};
 
 use crate::model::action::{DM_UUID_PREFIX, PARTITION_TYPE, Pair};
 use serde::{Deserialize, Serialize};
@@ -238,6 +238,8 @@ pub struct Facts {
     pub initramfs: bool,
     /// `major:minor` of the devices from which GRUB starts this machine: see [`crate::machine::grub`].
     pub grub_disks: BTreeSet<String>,
+    /// Most bytes of memory that a further cache may take. Only the service that makes a plan fills this in.
+    pub memory_for_cache: u64,
 }
 
 impl Facts {

@@ -4,6 +4,7 @@
 pub mod action;
 pub mod facts;
 pub mod live;
+pub mod memory;
 pub mod other_format;
 pub mod other_reading;
 pub mod record;

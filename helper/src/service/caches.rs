@@ -2,6 +2,7 @@
 //! Shows the caches on the bus. Every change of the machine leads here, and only this file adds, changes and removes
 //! the objects of caches.
 
+use super::memory::MEMORY_NEEDED;
 use super::plans::{current, leads_to, mapped};
 use super::steps::Seen;
 use super::{Service, Shown};
@@ -170,6 +171,9 @@ impl Service {
             // A resize brings the SSD back, or records that it cannot.
             (Link::PassesThrough, _) if resizes => (CacheState::Suspended, String::new()),
             // No job and no record asked the module to pass through.
+            (Link::PassesThrough, _) if !asked && pair.ssd.is_memory() => {
+                (CacheState::Bypass, MEMORY_NEEDED.to_owned())
+            }
             (Link::PassesThrough, _) if !asked => {
                 (CacheState::Bypass, Reason::PassesThrough.word().to_owned())
             }

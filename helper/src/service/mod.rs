@@ -21,6 +21,7 @@ mod iface;
 mod inhibit;
 mod jobs;
 mod kernels;
+mod memory;
 mod module;
 mod names;
 mod offers;
@@ -40,6 +41,7 @@ mod watches;
 
 use self::attempts::Attempts;
 use self::jobs::Jobs;
+use self::memory::MemoryRoom;
 use self::module::ModuleView;
 use self::offers::Offers;
 use self::other_history::OtherHistories;
@@ -95,6 +97,8 @@ struct Inner {
     /// Length in sectors of the mappings (by UUID of the cache) that the service has tried to make as long as their
     /// grown disks.
     grown: BTreeMap<String, u64>,
+    /// Whether caches may keep their memory, or have it again.
+    memory: MemoryRoom,
     /// The wear of drives in percent, by their object paths, with the time at which it was read.
     worn: BTreeMap<String, (u64, i32)>,
     /// Kernels that may start next and lack the module, as last signalled.
@@ -206,6 +210,7 @@ impl Service {
         tokio::spawn(this.clone().follow_machine(seen));
         tokio::spawn(this.clone().follow_names());
         tokio::spawn(this.clone().tell_watches());
+        tokio::spawn(this.clone().follow_memory());
         Ok(this)
     }
 

@@ -105,6 +105,9 @@ impl Service {
                 .detail(release));
         }
         let mut facts = self.host.facts().await?;
+        if spec.memory_bytes > 0 {
+            facts.memory_for_cache = self.memory_for_cache()?;
+        }
         let parts = self.part_objects(&facts);
         let mut users = Vec::new();
         if plan::needs_ssd_content(spec, &facts, &parts) {

@@ -64,8 +64,14 @@ impl Service {
                 None if possible.is_empty() => Disk::Absent,
                 None => Disk::Similar(access(record, pair, facts)),
             },
-            ssd: ssd.map_or(Ssd::Absent, |_| Ssd::There),
+            // The service makes the memory of a cache when the cache is assembled.
+            ssd: match ssd.is_some() || pair.ssd.is_memory() {
+                true => Ssd::There,
+                false => Ssd::Absent,
+            },
             link: match link(pair, seen, ssd, status) {
+                Link::Works if self.gives_way(pair) => Link::SsdLost,
+                Link::PassesThrough if self.may_return(pair) => Link::PassesThroughBeside,
                 Link::PassesThrough if ssd.is_some() && pair.target == Target::DmCache => {
                     Link::PassesThroughBeside
                 }
@@ -137,6 +143,10 @@ impl Service {
                 Step::LeavePlain => {
                     record = self.record_use(&record, &pair, seen.facts).await?;
                     Ok(())
+                }
+                Step::LetGo if pair.ssd.is_memory() => {
+                    let gone = self.give_way(&pair).await;
+                    return Some((record, is_done(uuid, &gone)));
                 }
                 Step::LetGo => {
                     tracing::error!(uuid, "the SSD is lost: the disk is used alone");
@@ -218,6 +228,7 @@ impl Service {
                     Kind::SsdBlocks => this.refuse(&pair, Reason::SsdBlocks),
                     // Each attempt suspends the mapping, which is in use.
                     _ if step == Step::Rejoin && pair.target == Target::DmCache => {}
+                    _ if step == Step::Rejoin && pair.ssd.is_memory() => this.wait_for_room(&pair),
                     // The content of the SSD does not go away by itself, so no further attempt is made.
                     Kind::SsdHoldsData | Kind::SsdTooSmall => {}
                     _ => this
@@ -340,7 +351,9 @@ fn link(pair: &Pair, seen: &Seen<'_>, ssd: Option<&Device>, status: Option<&Stat
         };
     }
     let failed = |status: &Status| status.known_state() == CacheState::Bypass;
-    if pair.target == Target::DmCache && (live.ssd.is_empty() || status.is_some_and(failed)) {
+    let failed = live.ssd.is_empty() || status.is_some_and(failed);
+    // Memory that the kernel did not get fails as an SSD does.
+    if failed && (pair.target == Target::DmCache || pair.ssd.is_memory()) {
         return Link::SsdLost;
     }
     let unused = device.is_some_and(|d| d.mounts.is_empty() && d.holders.is_empty());

@@ -102,6 +102,9 @@ pub trait Simulation {
     /// Time between two samples of a watched cache from now on, in milliseconds (1000 at first).
     fn set_sample_period(&self, milliseconds: u32) -> zbus::Result<()>;
 
+    /// Bytes of memory that programs can have from now on; the computer has 16 GiB.
+    fn set_memory_available(&self, bytes: u64) -> zbus::Result<()>;
+
     /// Whether authorisation is granted from now on (at first it is).
     fn set_authorized(&self, authorized: bool) -> zbus::Result<()>;
 

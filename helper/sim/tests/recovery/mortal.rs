@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tandem_api::*;
-use tandem_helper::host::traits::{Computer, Disks, Mappings, Module, Observing, Others};
+use tandem_helper::host::traits::{Computer, Disks, Mappings, Memory, Module, Observing, Others};
 use tandem_helper::machine::dm::message::Message;
 use tandem_helper::model::action::Action;
 use tandem_helper::model::facts::{Device, Facts};
@@ -163,3 +163,5 @@ impl Observing for Mortal {}
 
 #[async_trait]
 impl Others for Mortal {}
+
+impl Memory for Mortal {}

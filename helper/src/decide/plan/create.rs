@@ -2,7 +2,7 @@
 //! The plan that creates a cache.
 
 use super::modes::{self, FOREIGN};
-use super::{Content, Plan, Subject, checks, partition};
+use super::{Content, Plan, Subject, checks, memory, partition};
 use crate::model::action::{Action, MountDevice, Pair};
 use crate::model::facts::{Device, Facts};
 use crate::model::other_format::Format;
@@ -24,12 +24,24 @@ pub fn create(
     users: Vec<FileUser>,
 ) -> Result<Plan, Failure> {
     let origin = find(facts, &spec.origin)?;
-    let ssd = find(facts, &spec.ssd)?;
-    checks::distinct(origin, ssd)?;
-    checks::identity(origin, facts)?;
-    checks::identity(ssd, facts)?;
-    checks::origin(origin, facts, caches, spec.at_next_start)?;
-    check_ssd(spec, ssd, facts, caches, spec.erase_ssd)?;
+    let memory;
+    let ssd = match spec.memory_bytes {
+        0 => {
+            let ssd = find(facts, &spec.ssd)?;
+            checks::distinct(origin, ssd)?;
+            checks::identity(origin, facts)?;
+            checks::identity(ssd, facts)?;
+            checks::origin(origin, facts, caches, spec.at_next_start)?;
+            check_ssd(spec, ssd, facts, caches, spec.erase_ssd)?;
+            ssd
+        }
+        _ => {
+            checks::identity(origin, facts)?;
+            checks::origin(origin, facts, caches, spec.at_next_start)?;
+            memory = memory::asked(spec, uuid, origin, facts)?;
+            &memory
+        }
+    };
     let (cache_ident, made) = match spec.partition_bytes {
         0 => (ssd.ident.clone(), None),
         _ => {
@@ -160,6 +172,9 @@ fn at_next_start(pair: &Pair, origin: &Device, mut empty: Vec<Action>) -> Vec<Ac
 /// Whether only the SSD's content can still refuse the plan. Only then does the service read the SSD, because any user
 /// can name any device in a plan.
 pub fn needs_ssd_content(spec: &PlanSpec, facts: &Facts, caches: &[String]) -> bool {
+    if spec.memory_bytes > 0 {
+        return false;
+    }
     let checked = || -> Result<(), Failure> {
         let (origin, ssd) = (find(facts, &spec.origin)?, find(facts, &spec.ssd)?);
         checks::distinct(origin, ssd)?;
@@ -243,6 +258,9 @@ fn warnings(
     }
     if origin.ident.network {
         warn(WarningKind::Network, origin, Vec::new());
+    }
+    if ssd.ident.is_memory() {
+        warn(WarningKind::InMemory, ssd, Vec::new());
     }
     for device in [origin, ssd] {
         if device.removable {

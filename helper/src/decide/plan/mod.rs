@@ -4,6 +4,7 @@
 mod checks;
 mod create;
 mod judge;
+mod memory;
 mod modes;
 mod other;
 mod partition;

@@ -26,7 +26,9 @@ pub fn refused_modes(
     let mut devices = [Some(origin), Some(ssd), mapped].into_iter().flatten();
     let assembled = devices.all(|device| device.found_at_start);
     let system = |device: &Device| device.mounts.iter().any(|m| m.point == "/");
-    let reason = if origin.removable || ssd.removable {
+    let reason = if ssd.ident.is_memory() {
+        ModeRefusal::Memory
+    } else if origin.removable || ssd.removable {
         ModeRefusal::Removable
     } else if sharing == Sharing::Network {
         ModeRefusal::Network

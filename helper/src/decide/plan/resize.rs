@@ -31,7 +31,11 @@ pub fn resize(input: ResizeInput<'_>, facts: &Facts) -> Result<Plan, Failure> {
     let ResizeInput { pair, .. } = input;
     let refused = |kind| Failure::new(kind).device(&pair.ssd.text);
     let Some(made) = &pair.partition else {
-        return Err(refused(Kind::NotResizable).name("own-partition"));
+        let name = match pair.ssd.is_memory() {
+            true => "memory",
+            false => "own-partition",
+        };
+        return Err(refused(Kind::NotResizable).name(name));
     };
     if input.in_initramfs {
         return Err(refused(Kind::NotResizable).name("system"));

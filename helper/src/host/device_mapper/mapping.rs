@@ -125,9 +125,14 @@ impl Mappings for DeviceMapper {
 impl DeviceMapper {
     pub(super) async fn map(&self, pair: &Pair, new: bool) -> Result<(), Failure> {
         let origin = self.locate(&pair.origin).await?;
-        let ssd = self.locate(&pair.ssd).await?;
         let live = self.live_mappings().await?;
         let live = live.iter().find(|live| live.uuid == pair.uuid);
+        // Memory is empty each time, so its format is always new.
+        let new = new || pair.ssd.is_memory();
+        let ssd = match pair.ssd.is_memory() && live.is_none_or(|live| !live.attached) {
+            true => self.make_memory(pair).await?,
+            false => self.locate(&pair.ssd).await?,
+        };
         // The mapping is in use and gets its SSD under the mounted file system.
         let attaches = new || pair.target == Target::DmCache;
         let detached = attaches && live.is_some_and(|live| !live.attached);

@@ -47,6 +47,9 @@ impl DeviceMapper {
     }
 
     pub(super) async fn free(&self, pair: &Pair) -> Result<(), Failure> {
+        if pair.ssd.is_memory() {
+            return self.give_back_memory(pair).await;
+        }
         // An SSD that is gone is free.
         let device = match self.locate(&pair.ssd).await {
             Err(e) if e.kind == Kind::DeviceGone => return Ok(()),

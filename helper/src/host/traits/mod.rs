@@ -4,6 +4,7 @@
 mod computer;
 mod disks;
 mod mappings;
+mod memory;
 mod module;
 mod observing;
 mod others;
@@ -11,6 +12,7 @@ mod others;
 pub use computer::Computer;
 pub use disks::Disks;
 pub use mappings::Mappings;
+pub use memory::Memory;
 pub use module::Module;
 pub use observing::Observing;
 pub use others::Others;
@@ -19,6 +21,6 @@ pub use others::Others;
 ///
 /// A caller may hold no lock that another of its calls needs while it calls a method: the methods wait for hardware
 /// and for other services.
-pub trait Host: Computer + Module + Disks + Mappings + Observing + Others {}
+pub trait Host: Computer + Module + Disks + Mappings + Memory + Observing + Others {}
 
-impl<T: Computer + Module + Disks + Mappings + Observing + Others> Host for T {}
+impl<T: Computer + Module + Disks + Mappings + Memory + Observing + Others> Host for T {}

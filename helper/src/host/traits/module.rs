@@ -18,11 +18,6 @@ pub trait Module: Send + Sync + 'static {
         true
     }
 
-    /// Most bytes of memory that caches may take together; 0 without zram.
-    fn memory_for_caches(&self) -> u64 {
-        0
-    }
-
     /// Why the kernel cannot run a cache.
     async fn module_problem(&self) -> (ModuleProblem, String) {
         (ModuleProblem::None, String::new())

@@ -63,7 +63,35 @@ pub fn drive_name(text: &str) -> String {
         .join("_")
 }
 
+/// What the names of the parts of the computer's memory begin with that caches have in place of an SSD.
+const MEMORY_PREFIX: &str = "MEMORY-";
+
+/// [`Ident::hardware`] of the memory of this cache.
+pub fn memory_name(uuid: &str) -> String {
+    format!("{MEMORY_PREFIX}{uuid}")
+}
+
+/// Whether [`Ident::hardware`] is the name of a part of the computer's memory.
+pub fn is_memory_name(hardware: &str) -> bool {
+    hardware.starts_with(MEMORY_PREFIX)
+}
+
 impl Ident {
+    /// So many bytes of the computer's memory for this cache. The device is made later, and made anew at each start, so no boot
+    /// is its boot: the name alone tells it from others.
+    pub fn memory(uuid: &str, bytes: u64) -> Self {
+        Self {
+            text: DeviceText::memory(bytes),
+            hardware: memory_name(uuid),
+            ..Self::default()
+        }
+    }
+
+    /// Whether the device is a part of the computer's memory.
+    pub fn is_memory(&self) -> bool {
+        is_memory_name(&self.hardware)
+    }
+
     /// Path of the device node.
     pub fn node(&self) -> String {
         format!("/dev/{}", self.text.name)

@@ -203,8 +203,15 @@ impl BootEnvironment for System {
     fn map(&self, pair: &Pair, disk: &BlockDevice, ssd: &BlockDevice) -> Result<(), String> {
         let file = File::open(ssd.ident.node()).map_err(|e| e.to_string())?;
         let carried = superblock::read(&file).map_err(|e| e.to_string())?;
-        let Some(carried) = carried.filter(|carried| carried.uuid == pair.uuid) else {
-            return Err(format!("{} does not hold this cache any more", ssd.name()));
+        let carried = carried.filter(|carried| carried.uuid == pair.uuid);
+        // Memory is empty after a restart.
+        let is_new = pair.ssd.is_memory() && carried.is_none();
+        let known = match &carried {
+            Some(carried) if pair.target == Target::Tandem => carried.origin_sectors,
+            None if !is_new => {
+                return Err(format!("{} does not hold this cache any more", ssd.name()));
+            }
+            _ => disk.sectors(),
         };
         let unknown = self.in_initramfs && may_have_lost_its_ssd(&file, pair);
         let table = Tandem {
@@ -213,17 +220,13 @@ impl BootEnvironment for System {
             mode: pair.mode,
             uuid: pair.uuid.clone(),
             origin_id: pair.origin_id.clone(),
-            new: false,
-            start_cold: pair.starts_cold(&disk.ident) || unknown,
-            lost_generation: pair.lost_generation,
+            new: is_new,
+            start_cold: !is_new && (pair.starts_cold(&disk.ident) || unknown),
+            lost_generation: if is_new { 0 } else { pair.lost_generation },
             dirty_limit: pair.dirty_limit,
         };
         let devices = LoadedDevices::new(&table, &disk.ident, &ssd.ident);
         let check = |ours: &str| devices.check(ours);
-        let known = match pair.target {
-            Target::Tandem => carried.origin_sectors,
-            Target::DmCache => disk.sectors(),
-        };
         let lengths = [known, disk.sectors()];
         let mapped = self.control()?.map_and_grow(pair, &table, lengths, check);
         mapped.map_err(|e| e.to_string())

@@ -11,6 +11,7 @@ mod judged;
 mod kept;
 mod kernel_cache;
 mod kernels;
+mod memory;
 mod naming;
 mod network;
 mod other_history;
