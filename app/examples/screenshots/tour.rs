@@ -8,6 +8,7 @@ mod found;
 mod help;
 mod kernel_cache;
 mod living;
+mod memory;
 mod module;
 mod next_start;
 mod past;
@@ -44,6 +45,7 @@ pub async fn tour(application: &adw::Application, camera: &Camera) -> Result {
     next_start::tour(application, &window, camera).await?;
     module::tour(application, &window, camera, &levers, &bus).await?;
     kernel_cache::tour(application, &window, camera, &levers).await?;
+    memory::tour(application, &window, camera, &levers).await?;
     trouble::tour(application, &window, camera, &levers).await?;
     found::tour(application, &window, camera, &levers, &bus).await
 }

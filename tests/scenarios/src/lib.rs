@@ -13,6 +13,7 @@ mod kept;
 mod kernel_cache;
 mod kill;
 mod main_job;
+mod memory;
 mod moments;
 mod network;
 mod others;
@@ -57,6 +58,13 @@ pub fn layers() -> Vec<Layer> {
             needs: deps::GUEST,
             when: When::Sampled(1),
             run: kernel_cache::run,
+        },
+        Layer {
+            name: "vm-memory",
+            about: "the computer's memory in the place of an SSD, given back, made anew and removed",
+            needs: deps::GUEST,
+            when: When::Whole,
+            run: memory::run,
         },
         Layer {
             name: "vm-advice",

@@ -119,7 +119,7 @@ pub fn run(run: &mut Run) -> Result<()> {
 
 impl KeptMachine {
     /// The file system must be mounted through the cache, and the cache must have been there before the first mount.
-    fn assembled(&mut self) -> Result<()> {
+    pub(crate) fn assembled(&mut self) -> Result<()> {
         let source = self.source()?;
         ensure!(
             source.starts_with("/dev/mapper/tandem-"),
