@@ -43,7 +43,7 @@ pub use mode::{
     mode_words, recommended, refusal, unwritten_short, unwritten_words,
 };
 pub use names::{
-    device_facts, device_line, full_name, full_title, label_on, partition_words, plain_name,
+    Place, device_facts, device_line, full_name, full_title, label_on, partition_words, plain_name,
     plan_title, quoted, short_name,
 };
 pub use numbers::{binary_size, bytes, percent, rate, short_time};

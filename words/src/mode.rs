@@ -4,7 +4,7 @@
 use gettextrs::gettext;
 use tandem_api::{Mode, ModeRefusal, RefusedMode};
 
-use crate::{bytes, duration, fill};
+use crate::{Place, bytes, duration, fill};
 
 /// Name of a mode.
 #[must_use]
@@ -23,8 +23,14 @@ pub const fn recommended() -> Mode {
 
 /// What a mode does and for whom it is.
 #[must_use]
-pub fn mode_description(mode: Mode) -> String {
+pub fn mode_description(mode: Mode, place: Place) -> String {
     match mode {
+        Mode::Writethrough if place == Place::Memory => gettext(
+            "What you save goes to the hard disk, with a copy in memory, so opening it again is fast. Best for most people. (Write-through)",
+        ),
+        Mode::Writearound if place == Place::Memory => gettext(
+            "What you save goes to the hard disk only. Good for archives and downloads. (Write-around)",
+        ),
         Mode::Writethrough => gettext(
             "What you save goes to the hard disk, with a copy on the SSD, so opening it again is fast. Best for most people. (Write-through)",
         ),
@@ -40,7 +46,7 @@ pub fn mode_description(mode: Mode) -> String {
 /// Name and description of the mode of a cache. `waits_for_kernel`: the user chose write-back, which waits until each
 /// kernel has the module.
 #[must_use]
-pub fn mode_words(mode: Mode, waits_for_kernel: bool) -> String {
+pub fn mode_words(mode: Mode, waits_for_kernel: bool, place: Place) -> String {
     let name = mode_name(mode);
     let name = if waits_for_kernel {
         let words = gettext(
@@ -51,7 +57,7 @@ pub fn mode_words(mode: Mode, waits_for_kernel: bool) -> String {
     } else {
         name
     };
-    format!("{name}\n{}", mode_description(mode))
+    format!("{name}\n{}", mode_description(mode, place))
 }
 
 /// All modes, the recommended one first and the risky one last.

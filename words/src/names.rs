@@ -2,9 +2,39 @@
 //! The names of devices, from their model alone to all facts that a person can check.
 
 use gettextrs::gettext;
-use tandem_api::DeviceText;
+use tandem_api::{DeviceText, ModeRefusal, RefusedMode};
 
 use crate::{SEPARATOR, bytes, fill};
+
+/// What keeps the copies of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// An SSD.
+    Ssd,
+    /// A part of the computer's memory.
+    Memory,
+}
+
+impl Place {
+    /// The place that this device is.
+    #[must_use]
+    pub fn of(device: &DeviceText) -> Self {
+        match device.is_memory() {
+            true => Self::Memory,
+            false => Self::Ssd,
+        }
+    }
+
+    /// The place of a cache for which these modes are refused.
+    #[must_use]
+    pub fn that_refuses(modes: &[RefusedMode]) -> Self {
+        let in_memory = |refused: &RefusedMode| refused.reason == ModeRefusal::Memory;
+        match modes.iter().any(in_memory) {
+            true => Self::Memory,
+            false => Self::Ssd,
+        }
+    }
+}
 
 /// The name of a device with all facts that a person can check against its label: model, size, serial number.
 #[must_use]

@@ -7,7 +7,7 @@
 use gettextrs::gettext;
 use tandem_api::{Latency, Sample};
 
-use crate::{fill, short_time};
+use crate::{Place, fill, short_time};
 
 /// Fewest measured requests of a device whose typical time is told: chance moves the median of fewer too far.
 const ENOUGH: u64 = 30;
@@ -29,6 +29,7 @@ pub struct ResponseWords {
 pub fn response_words(
     recent: Option<(Latency, Latency)>,
     newest: Option<&Sample>,
+    place: Place,
 ) -> ResponseWords {
     let recent = recent.and_then(|(ssd, disk)| typical_us(&ssd).zip(typical_us(&disk)));
     let started = || {
@@ -40,10 +41,24 @@ pub fn response_words(
             // Translators: shown instead of a number while there is none
             title: gettext("–"),
             spoken: gettext("No response times"),
-            caption: gettext("Too few requests measured to compare SSD and hard disk"),
+            caption: match place {
+                Place::Ssd => gettext("Too few requests measured to compare SSD and hard disk"),
+                Place::Memory => {
+                    gettext("Too few requests measured to compare memory and hard disk")
+                }
+            },
         };
     };
     let caption = match (ssd < disk, recent.is_some()) {
+        (true, true) if place == Place::Memory => gettext(
+            "Typical response time of the memory compared with the hard disk, in the last minutes (estimate)",
+        ),
+        (true, false) if place == Place::Memory => gettext(
+            "Typical response time of the memory compared with the hard disk, since startup (estimate)",
+        ),
+        (false, _) if place == Place::Memory => {
+            gettext("Typical response times (estimate). The memory is not faster.")
+        }
         (true, true) => gettext(
             "Typical response time of the SSD compared with the hard disk, in the last minutes (estimate)",
         ),
@@ -59,7 +74,10 @@ pub fn response_words(
     };
     let put = |words: String| fill(&words, &[("ssd", &time(ssd)), ("disk", &time(disk))]);
     // Translators: two response times, for example "SSD 0.1 ms, hard disk 8 ms"
-    let both = put(gettext("SSD {ssd}, hard disk {disk}"));
+    let both = put(match place {
+        Place::Ssd => gettext("SSD {ssd}, hard disk {disk}"),
+        Place::Memory => gettext("Memory {ssd}, hard disk {disk}"),
+    });
     ResponseWords {
         title: if ssd < disk {
             // Translators: two response times, for example "0.1 ms instead of 8 ms"
@@ -133,7 +151,7 @@ mod tests {
     }
 
     fn words(recent: Option<(Latency, Latency)>, sample: Option<&Sample>) -> ResponseWords {
-        let mut words = response_words(recent, sample);
+        let mut words = response_words(recent, sample, Place::Ssd);
         for text in [&mut words.title, &mut words.spoken] {
             *text = text.replace('\u{a0}', " ");
         }

@@ -4,7 +4,7 @@
 use gettextrs::gettext;
 use tandem_api::{Direction, SECTOR_BYTES, Target};
 
-use crate::fill;
+use crate::{Place, fill};
 
 /// One way of data.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,9 +21,9 @@ pub struct Share {
     pub share: f64,
 }
 
-/// The ways of reads, the SSD first. `target`: what serves the cache.
+/// The ways of reads, those from the cache first. `target`: what serves the cache.
 #[must_use]
-pub fn read_shares(reads: &Direction, target: Target) -> Vec<Share> {
+pub fn read_shares(reads: &Direction, target: Target, place: Place) -> Vec<Share> {
     let missed = match target {
         Target::Tandem => gettext("Was not cached; it is now"),
         Target::DmCache => gettext("Cached when it is used more often"),
@@ -31,7 +31,10 @@ pub fn read_shares(reads: &Direction, target: Target) -> Vec<Share> {
     let ways = vec![
         (
             "hit",
-            gettext("From the SSD"),
+            match place {
+                Place::Ssd => gettext("From the SSD"),
+                Place::Memory => gettext("From Memory"),
+            },
             gettext("Already cached"),
             reads.hit,
         ),
@@ -47,11 +50,14 @@ pub fn read_shares(reads: &Direction, target: Target) -> Vec<Share> {
 
 /// The ways of writes, the SSD first. `write_back` sectors were on the SSD only at first; `writes.hit` counts them too.
 #[must_use]
-pub fn write_shares(writes: &Direction, write_back: u64) -> Vec<Share> {
+pub fn write_shares(writes: &Direction, write_back: u64, place: Place) -> Vec<Share> {
     let mut ways = vec![
         (
             "hit",
-            gettext("To the Hard Disk and the SSD"),
+            match place {
+                Place::Ssd => gettext("To the Hard Disk and the SSD"),
+                Place::Memory => gettext("To the Hard Disk and to Memory"),
+            },
             gettext("Fast when read again"),
             writes.hit.saturating_sub(write_back),
         ),
@@ -172,7 +178,7 @@ mod tests {
             missed: 10,
             bypassed,
         };
-        let ways = read_shares(&reads, Target::Tandem);
+        let ways = read_shares(&reads, Target::Tandem, Place::Ssd);
         assert_eq!(
             ways.iter().map(|way| way.key.as_str()).collect::<Vec<_>>(),
             ["hit", "missed", "sequential"]
@@ -180,14 +186,14 @@ mod tests {
         assert!((ways.iter().map(|way| way.share).sum::<f64>() - 1.0).abs() < 1e-9);
         assert_eq!(ways[0].bytes, 70 * 512);
         // dm-cache waits until a block is used more often.
-        let of_dm_cache = read_shares(&reads, Target::DmCache);
+        let of_dm_cache = read_shares(&reads, Target::DmCache, Place::Ssd);
         assert!(!of_dm_cache[1].subtitle.contains("it is now"));
     }
 
     #[test]
     fn nothing_requested_is_no_division_by_zero() {
         assert!(
-            write_shares(&Direction::default(), 0)
+            write_shares(&Direction::default(), 0, Place::Ssd)
                 .iter()
                 .all(|way| way.share == 0.0)
         );
@@ -202,7 +208,7 @@ mod tests {
             bypassed: vec![],
         };
         let of = |write_back| -> Vec<_> {
-            write_shares(&writes, write_back)
+            write_shares(&writes, write_back, Place::Ssd)
                 .into_iter()
                 .map(|way| (way.key, way.bytes / SECTOR_BYTES))
                 .collect()

@@ -27,7 +27,7 @@ use tandem_api::{DirtyLimit, DiskCandidate, LongHistory, Span, Target};
 
 use crate::a11y;
 use crate::client::Client;
-use crate::display::{cache_name, full_name, health_words, mode_words, target_words};
+use crate::display::{Place, cache_name, full_name, health_words, mode_words, target_words};
 use crate::model::objects::CacheObject;
 use crate::model::store::Store;
 use crate::widgets::chart::Chart;
@@ -83,6 +83,10 @@ mod imp {
         pub hit_caption: TemplateChild<gtk::Label>,
         #[template_child]
         pub hit_today: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub hit_today_caption: TemplateChild<gtk::Label>,
+        #[template_child]
+        pub hit_legend: TemplateChild<gtk::Label>,
         #[template_child]
         pub hit_total: TemplateChild<gtk::Label>,
         #[template_child]
@@ -366,7 +370,10 @@ impl CachePage {
         imp.health.set_visible(!facts.ssd.is_memory());
         set(&imp.mounted, &facts.mount_points.join(", "));
         imp.mounted.set_visible(!facts.mount_points.is_empty());
-        set(&imp.mode, &mode_words(facts.mode, facts.waits_for_kernel));
+        set(
+            &imp.mode,
+            &mode_words(facts.mode, facts.waits_for_kernel, Place::of(&facts.ssd)),
+        );
         set(&imp.served, &target_words(facts.target).join("\n"));
         imp.served.set_visible(facts.target == Target::DmCache);
         imp.health.show_health(&health_words(&facts.health));

@@ -11,7 +11,7 @@ use gtk::glib::{self, clone};
 use tandem_api::{CacheState, SelfReport};
 
 use crate::display::{
-    Severity, cache_name, fill, health_words, short_name, unwritten_short, words_of,
+    Place, Severity, cache_name, fill, health_words, short_name, unwritten_short, words_of,
 };
 use crate::model::facts::CacheFacts;
 use crate::model::objects::CacheObject;
@@ -125,7 +125,8 @@ impl CacheRow {
         imp.figures.set_visible(facts.is_live());
         cache.with_series(|series| {
             imp.rate.set_label(&hit_rate_words(series));
-            imp.caption.set_label(&hit_caption(series));
+            imp.caption
+                .set_label(&hit_caption(series, Place::of(&facts.ssd)));
         });
     }
 }

@@ -12,7 +12,7 @@ use gtk::glib::{self, clone, subclass::Signal};
 use tandem_api::{Mode, ModeRefusal, RefusedMode};
 
 use crate::display::{
-    MODES, fill, mode_description, mode_name, mode_warnings, recommended, refusal,
+    MODES, Place, fill, mode_description, mode_name, mode_warnings, recommended, refusal,
 };
 use crate::widgets::warning_list::show_warnings;
 
@@ -95,7 +95,7 @@ impl ModeList {
             let row = adw::ActionRow::builder()
                 .use_markup(false)
                 .title(title)
-                .subtitle(mode_description(mode))
+                .subtitle(mode_description(mode, Place::Ssd))
                 .title_lines(0)
                 .subtitle_lines(0)
                 .build();
@@ -117,9 +117,10 @@ impl ModeList {
     pub fn show(&self, mode: Mode, refused: &[RefusedMode]) {
         let imp = self.imp();
         imp.chosen.set(Some(mode));
+        let place = Place::that_refuses(refused);
         for (of, row, button) in imp.modes.borrow().iter() {
             let why = refusal(*of, refused);
-            let description = mode_description(*of);
+            let description = mode_description(*of, place);
             let offered = why.is_empty();
             // The row itself stays sensitive, so that the reason can be read.
             button.set_sensitive(offered);

@@ -8,7 +8,7 @@ use futures_util::{FutureExt, StreamExt};
 use gettextrs::gettext;
 use tandem_api::{CacheProxy, CacheState, SECTOR_BYTES, Sample, SelfReport, Span, Target};
 use tandem_words::{
-    Reader, SafetyAmounts, SafetyFacts, Share, StateFacts, bytes, candidate_words, duration,
+    Place, Reader, SafetyAmounts, SafetyFacts, Share, StateFacts, bytes, candidate_words, duration,
     figures, fill, health_words, percent, read_shares, safety, state_words, target_words,
     unwritten_words, write_shares, written_words,
 };
@@ -204,13 +204,15 @@ async fn show(cache: &CacheProxy<'_>) -> Result<(), Ending> {
             &gettext("Unwritten:"),
             waits.unwrap_or_else(|| gettext("Everything is on the hard disk")),
         ));
-        counters(&sample, served).iter().for_each(say);
+        counters(&sample, served, Place::of(&cache.ssd_text().await?))
+            .iter()
+            .for_each(say);
     }
     Ok(())
 }
 
 /// What the cache has done since its assembly.
-fn counters(sample: &Sample, target: Target) -> Vec<String> {
+fn counters(sample: &Sample, target: Target, place: Place) -> Vec<String> {
     let room = |frames: u64| {
         let sectors = frames.saturating_mul(sample.frame_sectors);
         bytes(sectors.saturating_mul(SECTOR_BYTES))
@@ -238,10 +240,17 @@ fn counters(sample: &Sample, target: Target) -> Vec<String> {
         words.collect::<Vec<_>>().join(", ")
     };
     for (name, ways) in [
-        (gettext("Reads:"), ways(read_shares(&sample.read, target))),
+        (
+            gettext("Reads:"),
+            ways(read_shares(&sample.read, target, place)),
+        ),
         (
             gettext("Writes:"),
-            ways(write_shares(&sample.write, sample.write_back_sectors)),
+            ways(write_shares(
+                &sample.write,
+                sample.write_back_sectors,
+                place,
+            )),
         ),
     ] {
         if !ways.is_empty() {
@@ -337,7 +346,7 @@ mod tests {
             events: vec![event("cold_start", 2), event("fills", 1_000)],
             ..Sample::default()
         };
-        let told = counters(&sample, Target::Tandem)
+        let told = counters(&sample, Target::Tandem, Place::Ssd)
             .join("\n")
             .replace('\u{a0}', " ");
         for part in [

@@ -4,7 +4,7 @@
 use gettextrs::{gettext, ngettext};
 use tandem_api::{DeviceText, DirtyLimit, JudgedDevice, Mode, Step, StepKind, Warning};
 use tandem_words::{
-    Erased, bytes, device_line, duration, fill, mode_words, step_words, warning_words,
+    Erased, Place, bytes, device_line, duration, fill, mode_words, step_words, warning_words,
 };
 
 /// A fact with its name: "Disk: WD Blue".
@@ -50,7 +50,7 @@ pub fn dirty_limit(limit: &DirtyLimit) -> String {
 
 /// A mode as people and as this program name it. `waits_for_kernel`: write-back waits until each kernel has the module.
 pub fn mode(mode: Mode, waits_for_kernel: bool) -> String {
-    let words = mode_words(mode, waits_for_kernel);
+    let words = mode_words(mode, waits_for_kernel, Place::Ssd);
     let name = words.lines().next().unwrap_or_default();
     format!("{name} ({mode})")
 }

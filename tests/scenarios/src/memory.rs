@@ -43,7 +43,8 @@ for _ in $(seq 300); do [ -z "$(ls /run/tandem/memory)" ] && break; sleep 0.2; d
 if grep . /sys/block/zram*/disksize | grep 134217728; then exit 1; fi
 findmnt -no SOURCE /home/anna/Archive | grep mapper/tandem
 dmsetup table | grep tandem | grep linear
-tandemctl status | grep -i 'programs need the memory'"#;
+tandemctl status >/tmp/status; cat /tmp/status
+grep -i 'programs need the memory' /tmp/status"#;
 /// The memory is free again. A minute later the cache is back, empty, under the mounted file system.
 const BACK: &str = r#"set -e
 rm /tmp/full/file; umount /tmp/full
@@ -84,7 +85,7 @@ impl KeptMachine {
     /// Runs a script. After a failure the state of the machine is noted.
     fn step(&mut self, run: &Run, script: &str) -> Result<()> {
         let memory = "findmnt -no SOURCE /home/anna/Archive | grep mapper/tandem
-read -r name diskseq </run/tandem/memory/*
+name=$(cut -d " " -f 1 /run/tandem/memory/*)
 [ $(cat /sys/block/$name/disksize) = 134217728 ]
 dmsetup table --target tandem | grep \" $(cat /sys/block/$name/dev) \"";
         let done = self.sh(&script.replace("MEMORY", memory));
@@ -104,7 +105,8 @@ dmsetup table --target tandem | grep \" $(cat /sys/block/$name/dev) \"";
         let before = self.counter("read_hit")?;
         self.all_there()?;
         let hits = self.counter("read_hit")? - before;
-        run.note(&format!("{hits} sectors came from memory"));
+        let told = self.sh("dmsetup status")?;
+        run.note(&format!("{hits} sectors came from memory: {told}"));
         ensure!(hits >= 50_000, "only {hits} sectors came from memory");
         Ok(())
     }

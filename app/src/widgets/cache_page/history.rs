@@ -10,7 +10,7 @@ use tandem_api::{Failure, Kind, Mode, Span};
 use super::CachePage;
 use super::numbers::speeds;
 use crate::a11y;
-use crate::display::{Shown, bytes, file_name, fill, plain_name, range_name};
+use crate::display::{Place, Shown, bytes, file_name, fill, plain_name, range_name};
 use crate::model::bars::{csv, long_bars};
 use crate::model::range::Range;
 use crate::model::series::Series;
@@ -124,7 +124,9 @@ impl CachePage {
     pub(super) fn refresh_speeds(&self) {
         let Some(cache) = self.cache() else { return };
         let words = self.imp().chart.selected_words();
-        let words = words.unwrap_or_else(|| cache.with_series(speeds));
+        let words = words.unwrap_or_else(|| {
+            cache.with_series(|series| speeds(series, Place::of(&cache.facts().ssd)))
+        });
         self.imp().speeds.set_label(&words);
     }
 

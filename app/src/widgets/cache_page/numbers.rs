@@ -9,7 +9,7 @@ use tandem_api::{CacheState, SECTOR_BYTES, Sample, Target};
 use super::CachePage;
 use crate::a11y;
 use crate::display::{
-    bytes, figures, fill, percent, rate, read_shares, response_words, write_shares,
+    Place, bytes, figures, fill, percent, rate, read_shares, response_words, write_shares,
 };
 use crate::model::range::Range;
 use crate::model::series::Series;
@@ -21,6 +21,7 @@ impl CachePage {
         let imp = self.imp();
         let Some(cache) = self.cache() else { return };
         let facts = cache.facts();
+        let place = Place::of(&facts.ssd);
         // While the size is changed the cache has no SSD for a moment.
         imp.numbers
             .set_visible(facts.is_live() && facts.cache_bytes > 0);
@@ -32,8 +33,8 @@ impl CachePage {
         ));
         cache.with_series(|series| {
             imp.hit_rate.set_label(&hit_rate_words(series));
-            imp.hit_caption.set_label(&hit_caption(series));
-            let times = response_words(series.latencies(), series.latest());
+            imp.hit_caption.set_label(&hit_caption(series, place));
+            let times = response_words(series.latencies(), series.latest(), place);
             imp.times.set_label(&times.title);
             a11y::set_label(&*imp.times, &times.spoken);
             imp.times_caption.set_label(&times.caption);
@@ -54,10 +55,10 @@ impl CachePage {
                     ("size", &bytes(facts.cache_bytes)),
                 ],
             ));
-            show_shares(&imp.reads, &read_shares(&sample.read, facts.target));
+            show_shares(&imp.reads, &read_shares(&sample.read, facts.target, place));
             show_shares(
                 &imp.writes,
-                &write_shares(&sample.write, sample.write_back_sectors),
+                &write_shares(&sample.write, sample.write_back_sectors, place),
             );
             let mut rows = imp.figure_rows.borrow_mut();
             show_figures(&imp.figures, &mut rows, &figures(sample));
@@ -75,12 +76,14 @@ pub(crate) fn hit_rate_words(series: &Series) -> String {
 }
 
 /// The caption of that share: its meaning, and the time over which it is taken.
-pub(crate) fn hit_caption(series: &Series) -> String {
-    fill(
+pub(crate) fn hit_caption(series: &Series, place: Place) -> String {
+    let words = match place {
         // Translators: beside a share of the last {seconds} seconds
-        &gettext("Read from SSD now ({seconds} s)"),
-        &[("seconds", &series.window_seconds().to_string())],
-    )
+        Place::Ssd => gettext("Read from SSD now ({seconds} s)"),
+        // Translators: beside a share of the last {seconds} seconds
+        Place::Memory => gettext("Read from memory now ({seconds} s)"),
+    };
+    fill(&words, &[("seconds", &series.window_seconds().to_string())])
 }
 
 /// A share, or a dash while there is none.
@@ -90,7 +93,7 @@ pub(super) fn share_words(share: Option<f64>) -> String {
 }
 
 /// The speeds of reads from the SSD and from the disk in the newest window.
-pub(super) fn speeds(series: &Series) -> String {
+pub(super) fn speeds(series: &Series, place: Place) -> String {
     let (Some(now), Some(earlier)) = (series.latest(), series.earlier()) else {
         return gettext("Waiting for the first numbers…");
     };
@@ -108,9 +111,18 @@ pub(super) fn speeds(series: &Series) -> String {
     if ssd == 0 && disk == 0 {
         return gettext("Idle");
     }
-    fill(
+    let words = match place {
         // Translators: {seconds} is the time over which the two speeds were taken
-        &gettext("Reading {ssd} from the SSD, {disk} from the hard disk (last {seconds} s)"),
+        Place::Ssd => {
+            gettext("Reading {ssd} from the SSD, {disk} from the hard disk (last {seconds} s)")
+        }
+        // Translators: {seconds} is the time over which the two speeds were taken
+        Place::Memory => {
+            gettext("Reading {ssd} from memory, {disk} from the hard disk (last {seconds} s)")
+        }
+    };
+    fill(
+        &words,
         &[
             ("ssd", &rate(ssd)),
             ("disk", &rate(disk)),
@@ -136,12 +148,12 @@ mod tests {
             },
             ..Sample::default()
         };
-        assert!(speeds(&Series::default()).starts_with("Waiting"));
+        assert!(speeds(&Series::default(), Place::Ssd).starts_with("Waiting"));
         let idle = Series::from_history(vec![sample(1, 5, 5), sample(2, 5, 5)]);
-        assert_eq!(speeds(&idle), "Idle");
+        assert_eq!(speeds(&idle, Place::Ssd), "Idle");
         let busy = Series::from_history(vec![sample(0, 0, 0), sample(10, 200_000, 20_000)]);
         assert_eq!(
-            speeds(&busy).replace('\u{a0}', " "),
+            speeds(&busy, Place::Ssd).replace('\u{a0}', " "),
             "Reading 10.2 MB/s from the SSD, 1.0 MB/s from the hard disk (last 10 s)"
         );
     }

@@ -16,7 +16,7 @@ impl CachePage {
     /// Shows the last result.
     pub(super) fn refresh_speed_test(&self, last: Option<&SpeedTest>) {
         let words = last.map_or_else(
-            || gettext("Measure how much faster the hard disk is with the SSD"),
+            || gettext("Measure how much faster the hard disk is with its cache"),
             |last| speed_words(last).short(last.time),
         );
         self.imp()

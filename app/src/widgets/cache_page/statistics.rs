@@ -10,7 +10,7 @@ use gtk::glib::{self, clone};
 use super::CachePage;
 use super::numbers::share_words;
 use crate::client::Client;
-use crate::display::{date, fill, written_words};
+use crate::display::{Place, date, fill, written_words};
 use crate::model::bars::{hit_rate_since, total_hit_rate};
 use crate::widgets::remove_dialog::show_failure;
 use crate::widgets::window::Window;
@@ -20,16 +20,35 @@ impl CachePage {
     pub(super) fn refresh_rates(&self) {
         let imp = self.imp();
         let day = imp.day.borrow();
+        let place = self
+            .cache()
+            .map_or(Place::Ssd, |cache| Place::of(&cache.facts().ssd));
         imp.hit_today.set_label(&share_words(
             midnight().and_then(|since| hit_rate_since(&day, since)),
         ));
         imp.hit_total.set_label(&share_words(total_hit_rate(&day)));
+        let [legend, today, since, all] = match place {
+            Place::Ssd => [
+                gettext("Read from SSD"),
+                gettext("Read from SSD today"),
+                // Translators: under a share; {date} is a day
+                gettext("Read from SSD since {date}"),
+                gettext("Read from SSD since setup"),
+            ],
+            Place::Memory => [
+                gettext("Read from memory"),
+                gettext("Read from memory today"),
+                // Translators: under a share; {date} is a day
+                gettext("Read from memory since {date}"),
+                gettext("Read from memory since setup"),
+            ],
+        };
+        imp.hit_legend.set_label(&legend);
+        imp.hit_today_caption.set_label(&today);
         imp.hit_total_caption.set_label(&if day.was_reset {
-            // Translators: under a share; {date} is a day
-            let words = gettext("Read from SSD since {date}");
-            fill(&words, &[("date", &date(day.total.start))])
+            fill(&since, &[("date", &date(day.total.start))])
         } else {
-            gettext("Read from SSD since setup")
+            all
         });
         let now = u64::try_from(glib::real_time() / 1_000_000).unwrap_or(0);
         imp.health

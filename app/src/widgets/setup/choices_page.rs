@@ -8,7 +8,7 @@ use gtk::CompositeTemplate;
 use gtk::glib::{self, clone};
 use tandem_api::{Mode, RefusedMode, Target};
 
-use crate::display::{Choice, fill, mode_description, mode_name, target_words};
+use crate::display::{Choice, Place, fill, mode_description, mode_name, target_words};
 use crate::widgets::choice_list::ChoiceList;
 use crate::widgets::mode_list::ModeList;
 use crate::widgets::size_row::SizeRow;
@@ -225,7 +225,8 @@ impl ChoicesPage {
         let imp = self.imp();
         let title = named(&gettext("Mode"), &mode_name(mode));
         imp.mode_row.set_title(&title);
-        let mut lines = vec![mode_description(mode)];
+        let place = Place::that_refuses(refused);
+        let mut lines = vec![mode_description(mode, place)];
         if target == Target::DmCache {
             let [by, known] = target_words(target);
             lines.push(format!("{}. {known}", named(&gettext("Served by"), &by)));

@@ -248,6 +248,8 @@ impl ReviewPage {
         imp.steps.show(&plan.steps);
         imp.size.set_subtitle(&bytes(plan.cache_bytes));
         imp.time.set_subtitle(&time_words(&plan));
+        // The size says it for a cache in memory.
+        imp.memory.set_visible(!plan.ssd.is_memory());
         imp.memory.set_subtitle(&fill(
             &gettext("{memory} while the cache runs"),
             &[("memory", &bytes(plan.memory_bytes))],
