@@ -266,6 +266,8 @@ impl Action {
             Self::UpdateInitramfs(disk) => disk.clone(),
             Self::Unmount(MountDevice::Mapping(pair), _)
             | Self::Mount(MountDevice::Mapping(pair), _) => pair.origin.text.clone(),
+            // The words of the step name what is not used any more.
+            Self::Detach(pair) if pair.ssd.is_memory() => pair.ssd.text.clone(),
             Self::Map(pair)
             | Self::Prepare(pair)
             | Self::Assemble(pair)

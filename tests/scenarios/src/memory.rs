@@ -84,10 +84,10 @@ pub fn run(run: &mut Run) -> Result<()> {
 impl KeptMachine {
     /// Runs a script. After a failure the state of the machine is noted.
     fn step(&mut self, run: &Run, script: &str) -> Result<()> {
-        let memory = "findmnt -no SOURCE /home/anna/Archive | grep mapper/tandem
+        let memory = r#"findmnt -no SOURCE /home/anna/Archive | grep mapper/tandem
 name=$(cut -d " " -f 1 /run/tandem/memory/*)
 [ $(cat /sys/block/$name/disksize) = 134217728 ]
-dmsetup table --target tandem | grep \" $(cat /sys/block/$name/dev) \"";
+dmsetup table --target tandem | grep " $(cat /sys/block/$name/dev) ""#;
         let done = self.sh(&script.replace("MEMORY", memory));
         if done.is_err() {
             let told = "journalctl --no-pager -b -o short-monotonic | tail -60; dmsetup table; lsblk; \
