@@ -103,15 +103,15 @@ impl Devices {
         }
     }
 
-    /// Makes the empty device of a cache. A device that the cache has already is emptied, unless it is in use: then the
-    /// device stays as it is.
+    /// Makes the empty device of a cache. A device that the cache has already is emptied. If a mapping uses the device, which
+    /// a killed service may have left, the device stays as it is.
     ///
     /// # Errors
     /// `InvalidInput` if this is no UUID, `NotFound` if the kernel has no zram; what the kernel says if it refuses the device.
     pub fn make(&self, uuid: &str, bytes: u64) -> io::Result<()> {
         let path = self.note(uuid)?;
         if let Some(note) = self.noted(&path) {
-            match self.set(&note.name, "reset", "1") {
+            match self.reset(&note.name) {
                 Err(e) if e.kind() == ErrorKind::ResourceBusy => return Ok(()),
                 reset => reset?,
             }

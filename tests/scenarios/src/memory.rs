@@ -7,9 +7,20 @@ use anyhow::{Result, ensure};
 use super::kept::{KeptMachine, Wiring};
 use tandem_harness::layer::Run;
 
+/// Memory has blocks of 4096 bytes. So has the file system of a large disk, but not that of this small one: it is made anew.
+const LARGE_BLOCKS: &str = r#"set -e
+tandemctl remove --yes
+disk=$(findmnt -no SOURCE /home/anna/Archive)
+uuid=$(blkid -s UUID -o value $disk)
+cp -a /home/anna/Archive /var/tmp/files
+umount /home/anna/Archive
+mke2fs -q -F -t ext4 -b 4096 -L Archive -U $uuid $disk
+udevadm settle
+mount /home/anna/Archive
+cp -a /var/tmp/files/. /home/anna/Archive
+rm -r /var/tmp/files"#;
 /// Sets the cache up. In the middle of it the service is killed once: then no memory is taken, and the disk is as before.
 const CREATE: &str = r#"set -e
-tandemctl remove --yes
 disk=$(findmnt -no SOURCE /home/anna/Archive)
 refused() { code=0; tandemctl plan "$@" $disk || code=$?; [ $code = 3 ]; }
 refused --memory 1TiB
@@ -62,6 +73,7 @@ tandemctl --json list | tr -d ' \n' | grep '"caches":\[\]' >/dev/null"#;
 /// Runs the layer.
 pub fn run(run: &mut Run) -> Result<()> {
     let mut machine = KeptMachine::new(run, Wiring::HotPlug)?;
+    machine.step(run, LARGE_BLOCKS)?;
     let begun = machine.step(run, CREATE).and_then(|()| machine.hits(run));
     run.check("set up, with a killed service", begun);
     let given = machine
