@@ -15,6 +15,7 @@
 mod common;
 mod drain;
 mod giving_up;
+mod memory;
 mod mortal;
 mod partition;
 mod pending;

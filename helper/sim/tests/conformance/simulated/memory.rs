@@ -3,7 +3,7 @@
 
 use super::fill;
 use crate::Bench;
-use crate::common::until;
+use crate::common::{block, until};
 use tandem_api::*;
 use zbus::OwnedObjectPath;
 
@@ -60,12 +60,18 @@ async fn a_cache_in_memory_is_made_used_and_removed() {
     );
 
     // Half of the memory at most, for all caches together.
-    let other = PlanSpec {
-        memory_bytes: 7 * GIB + 1,
+    let other = |bytes| PlanSpec {
+        origin: block("sdb1"),
+        memory_bytes: bytes,
         ..bench.spec.clone()
     };
-    let refused = machine.plan(&other).await.unwrap_err();
-    assert_eq!(refused.kind, Kind::AlreadyCached);
+    machine.plan(&other(7 * GIB)).await.unwrap();
+    let refused = machine.plan(&other(7 * GIB + (1 << 20))).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::MemoryUnable);
+    assert_eq!(
+        (refused.actual, refused.needed),
+        (7 * GIB, 7 * GIB + (1 << 20))
+    );
 
     machine.remove(&cache).await.unwrap();
     assert!(machine.caches().await.is_empty());
