@@ -181,6 +181,13 @@ impl Service {
                     self.assemble(step, &pair, seen.facts.same_hardware(&pair.origin));
                     break;
                 }
+                // The service was killed before it gave the memory back, or the memory was in use.
+                Step::Wait(Reason::PassesThrough)
+                    if pair.ssd.is_memory() && seen.facts.same_hardware(&pair.ssd).is_some() =>
+                {
+                    let freed = self.host.apply(&Action::FreeSsd(pair)).await;
+                    return Some((record, is_done(uuid, &freed)));
+                }
                 Step::Wait(_) | Step::Ask(_) => break,
             };
             if !is_done(uuid, &protected) {
