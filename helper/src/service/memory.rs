@@ -128,7 +128,7 @@ mod tests {
         let mut memory = MemoryRoom::default();
         let caches = [("a".to_owned(), 100), ("b".to_owned(), 700)];
         let begun = Instant::now();
-        let mut look = |memory: &mut MemoryRoom, available, seconds| {
+        let look = |memory: &mut MemoryRoom, available, seconds| {
             let room = Room {
                 total: 1000,
                 available,

@@ -137,6 +137,7 @@ impl Scene {
                 devices: vec![disk, part, device("sdb", 200 * GIB)],
                 initramfs: true,
                 grub_disks: BTreeSet::new(),
+                memory_for_cache: 0,
             },
             spec,
             caches: vec![],
