@@ -12,6 +12,7 @@ use crate::model::action::Pair;
 use crate::model::facts::Device;
 use crate::model::memory::Room;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 use tandem_api::{Failure, Kind};
 use tokio::time::Instant;
@@ -22,7 +23,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 impl Memory for DeviceMapper {
     fn memory_for_caches(&self) -> u64 {
-        let there = || kernels::has_zram(Path::new("/"), &release());
+        // A running kernel does not get another driver of its own.
+        static THERE: OnceLock<bool> = OnceLock::new();
+        let there = || *THERE.get_or_init(|| kernels::has_zram(Path::new("/"), &release()));
         let room = crate::waiting(|| memory::room().filter(|_| there()));
         room.map_or(0, |room| room.total / 2)
     }

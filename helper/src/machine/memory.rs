@@ -103,7 +103,7 @@ impl Devices {
         }
     }
 
-    /// Makes the empty device of a cache. A device that the cache has already is emptied. If a mapping uses the device, which
+    /// Makes the empty device of a cache. A device that the cache has already is replaced. If a mapping uses the device, which
     /// a killed service may have left, the device stays as it is.
     ///
     /// # Errors
@@ -111,11 +111,10 @@ impl Devices {
     pub fn make(&self, uuid: &str, bytes: u64) -> io::Result<()> {
         let path = self.note(uuid)?;
         if let Some(note) = self.noted(&path) {
-            match self.reset(&note.name) {
+            match self.remove(&note.name) {
                 Err(e) if e.kind() == ErrorKind::ResourceBusy => return Ok(()),
-                reset => reset?,
+                removed => removed?,
             }
-            return self.set(&note.name, "disksize", &bytes.to_string());
         }
         let control = self.sysfs.join("class/zram-control/hot_add");
         if !control.exists() {
@@ -132,9 +131,12 @@ impl Devices {
             fs::write(&path, format!("{name} {diskseq}\n"))?;
             self.set(&name, "disksize", &bytes.to_string())
         };
-        noted().inspect_err(|_| {
-            let _ = self.remove(&name);
+        noted().inspect_err(|e| {
             let _ = fs::remove_file(&path);
+            // Another program has taken the device in the moment before it had a size.
+            if e.kind() != ErrorKind::ResourceBusy {
+                let _ = self.remove(&name);
+            }
         })
     }
 
@@ -145,7 +147,6 @@ impl Devices {
     pub fn give_back(&self, uuid: &str) -> io::Result<()> {
         let path = self.note(uuid)?;
         if let Some(note) = self.noted(&path) {
-            self.reset(&note.name)?;
             self.remove(&note.name)?;
         }
         match fs::remove_file(&path) {
@@ -179,10 +180,7 @@ impl Devices {
         fs::write(self.folder(name).join(file), value)
     }
 
-    fn reset(&self, name: &str) -> io::Result<()> {
-        self.again(|| self.set(name, "reset", "1"))
-    }
-
+    /// Removes a device with its content, in one call of the kernel, which refuses that while the device is open.
     fn remove(&self, name: &str) -> io::Result<()> {
         let number = name.trim_start_matches("zram");
         let control = self.sysfs.join("class/zram-control/hot_remove");
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_made_emptied_and_removed() {
+    fn a_device_is_made_replaced_and_removed() {
         let (_root, devices) = kernel();
         devices.make(UUID, 64 << 20).unwrap();
         let path = devices.note(UUID).unwrap();
@@ -236,18 +234,19 @@ mod tests {
             written(&devices, "block/zram3/disksize").as_deref(),
             Some("67108864")
         );
-        assert_eq!(written(&devices, "block/zram3/reset"), None);
+        let control = "class/zram-control/hot_remove";
+        assert_eq!(written(&devices, control), None);
 
         devices.make(UUID, 128 << 20).unwrap();
-        assert_eq!(written(&devices, "block/zram3/reset").as_deref(), Some("1"));
+        assert_eq!(written(&devices, control).as_deref(), Some("3"));
+        fs::remove_file(devices.sysfs.join(control)).unwrap();
         assert_eq!(
             written(&devices, "block/zram3/disksize").as_deref(),
             Some("134217728")
         );
 
         devices.give_back(UUID).unwrap();
-        let removed = written(&devices, "class/zram-control/hot_remove");
-        assert_eq!(removed.as_deref(), Some("3"));
+        assert_eq!(written(&devices, control).as_deref(), Some("3"));
         assert!(!path.exists());
         devices.give_back(UUID).unwrap();
     }
@@ -260,7 +259,6 @@ mod tests {
         fs::write(devices.folder("zram3").join("diskseq"), "18\n").unwrap();
         fs::remove_file(devices.folder("zram3").join("disksize")).unwrap();
         devices.give_back(UUID).unwrap();
-        assert_eq!(written(&devices, "block/zram3/reset"), None);
         assert_eq!(written(&devices, "class/zram-control/hot_remove"), None);
     }
 

@@ -379,7 +379,7 @@ pub fn disk_of<'a, T>(
 }
 
 /// The SSD of a cache: the recorded device, or, if there is none, the one device with the superblock of the cache. None if
-/// two devices have it.
+/// two devices have it. No other device takes the place of memory.
 pub fn ssd_of<'a, T>(
     devices: &'a [T],
     ident_of: impl Fn(&T) -> &Ident,
@@ -391,6 +391,7 @@ pub fn ssd_of<'a, T>(
             let carried = carried_by(d).as_ref();
             carried.is_some_and(|carried| carried.uuid == pair.uuid)
                 && ident_of(d).same_kind(&pair.ssd)
+                && !pair.ssd.is_memory()
         };
         let mut all = devices.iter().filter(carries);
         all.next().filter(|_| all.next().is_none())

@@ -137,7 +137,8 @@ impl Attempts {
 /// and would get one attempt after the other.
 fn is_still(now: &Ident, before: &Ident) -> bool {
     let place = |ident: &Ident| (ident.boot.clone(), ident.diskseq, ident.text.name.clone());
-    place(now) == place(before)
+    // Memory is made by the attempt itself.
+    place(now) == place(before) || (now.is_memory() && now.hardware == before.hardware)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What runs on which devices: jobs, and work without a job that has reserved its devices.
 
+use super::caches::no_object;
 use crate::model::facts::Ident;
 use tandem_api::{DeviceText, Failure, Kind, ROOT_PATH};
 use zbus::OwnedObjectPath;
@@ -125,7 +126,9 @@ impl Jobs {
 /// way: only the present identity has all names of the drive.
 pub(super) fn shared(a: &[Ident; 2], b: &[Ident; 2]) -> bool {
     let same = |a: &Ident, b: &Ident| {
-        a.same_hardware(b) || b.same_hardware(a) || a.text.object == b.text.object
+        // Memory that no cache has taken yet has no object.
+        let object = a.text.object == b.text.object && a.text.object != no_object();
+        a.same_hardware(b) || b.same_hardware(a) || object
     };
     a.iter().any(|a| b.iter().any(|b| same(a, b)))
 }

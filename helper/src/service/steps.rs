@@ -65,7 +65,7 @@ impl Service {
                 None => Disk::Similar(access(record, pair, facts)),
             },
             // The service makes the memory of a cache when the cache is assembled.
-            ssd: match ssd.is_some() || pair.ssd.is_memory() {
+            ssd: match ssd.is_some() || (pair.ssd.is_memory() && self.has_memory()) {
                 true => Ssd::There,
                 false => Ssd::Absent,
             },
@@ -145,8 +145,8 @@ impl Service {
                     Ok(())
                 }
                 Step::LetGo if pair.ssd.is_memory() => {
-                    let gone = self.give_way(&pair).await;
-                    return Some((record, is_done(uuid, &gone)));
+                    self.beside(Step::LetGo, &pair, None);
+                    break;
                 }
                 Step::LetGo => {
                     tracing::error!(uuid, "the SSD is lost: the disk is used alone");
@@ -178,15 +178,12 @@ impl Service {
                     return None;
                 }
                 step @ (Step::Assemble | Step::Rejoin | Step::UnmapAndHold | Step::PutAway) => {
-                    self.assemble(step, &pair, seen.facts.same_hardware(&pair.origin));
+                    self.beside(step, &pair, seen.facts.same_hardware(&pair.origin));
                     break;
                 }
-                // The service was killed before it gave the memory back, or the memory was in use.
-                Step::Wait(Reason::PassesThrough)
-                    if pair.ssd.is_memory() && seen.facts.same_hardware(&pair.ssd).is_some() =>
-                {
-                    let freed = self.host.apply(&Action::FreeSsd(pair)).await;
-                    return Some((record, is_done(uuid, &freed)));
+                Step::Wait(_) | Step::Ask(_) if keeps_memory(&pair, &now, seen) => {
+                    self.beside(Step::LetGo, &pair, None);
+                    break;
                 }
                 Step::Wait(_) | Step::Ask(_) => break,
             };
@@ -197,10 +194,10 @@ impl Service {
         Some((record, true))
     }
 
-    /// Assembles a cache whose devices are both there, or puts an SSD that is back into its mapping. Each time that
-    /// both devices are there again, or the disk is used otherwise, there is one attempt. Or stops the cache of a disk that
-    /// can be unplugged.
-    fn assemble(self: &Arc<Self>, step: Step, pair: &Pair, disk: Option<&Device>) {
+    /// Takes a step beside everything else. Assembles a cache whose devices are both there, or puts an SSD that is back into its
+    /// mapping: each time that both devices are there again, or the disk is used otherwise, there is one attempt. Or stops the
+    /// cache of a disk that can be unplugged, or gives the memory of a cache back.
+    fn beside(self: &Arc<Self>, step: Step, pair: &Pair, disk: Option<&Device>) {
         {
             let mut inner = self.inner();
             let devices = [pair.origin.clone(), pair.ssd.clone()];
@@ -209,33 +206,37 @@ impl Service {
                 return;
             }
             match step {
-                Step::PutAway => inner.attempts.forget(&pair.uuid),
+                Step::PutAway | Step::LetGo => inner.attempts.forget(&pair.uuid),
                 _ => inner.attempts.begin(pair),
             }
         }
         let (this, pair, disk) = (self.clone(), pair.clone(), disk.cloned());
         tokio::spawn(async move {
-            tracing::info!(uuid = pair.uuid, ?step, "both devices are there");
+            if step != Step::LetGo {
+                tracing::info!(uuid = pair.uuid, ?step, "both devices are there");
+            }
             let assembled = match step {
                 Step::Rejoin => this.rejoin(&pair).await,
                 Step::UnmapAndHold => this.unmap_and_hold(&pair).await,
                 Step::PutAway => this.put_away(&pair).await,
+                Step::LetGo => this.give_way(&pair).await,
                 _ => this.assemble_now(&pair, disk.as_ref()).await,
             };
             if let Err(e) = &assembled {
                 match step {
                     Step::PutAway => tracing::error!(uuid = pair.uuid, "cannot put it away: {e}"),
+                    Step::LetGo => tracing::error!(uuid = pair.uuid, "the memory is not free: {e}"),
                     _ => tracing::error!(uuid = pair.uuid, ?step, "cannot assemble: {e}"),
                 }
                 match e.kind {
                     // The mapping is as before.
-                    _ if step == Step::PutAway => {}
+                    _ if [Step::PutAway, Step::LetGo].contains(&step) => {}
                     Kind::WrongDisk => this.refuse(&pair, Reason::DiskChanged),
                     Kind::SsdDamaged => this.refuse(&pair, Reason::SsdDamaged),
                     Kind::SsdBlocks => this.refuse(&pair, Reason::SsdBlocks),
                     // Each attempt suspends the mapping, which is in use.
                     _ if step == Step::Rejoin && pair.target == Target::DmCache => {}
-                    _ if step == Step::Rejoin && pair.ssd.is_memory() => this.wait_for_room(&pair),
+                    _ if step == Step::Rejoin && pair.ssd.is_memory() => {}
                     // The content of the SSD does not go away by itself, so no further attempt is made.
                     Kind::SsdHoldsData | Kind::SsdTooSmall => {}
                     _ => this
@@ -243,8 +244,14 @@ impl Service {
                         .try_again(pair.clone(), DiskUse::of(disk.as_ref())),
                 }
             }
+            if step == Step::Rejoin && pair.ssd.is_memory() {
+                this.has_returned(&pair, assembled.is_ok());
+            }
             this.inner().jobs.end_reservation(&pair.uuid);
-            this.again.notify_one();
+            // Memory that is still in use is tried again at the next look at the memory.
+            if step != Step::LetGo || assembled.is_ok() {
+                this.again.notify_one();
+            }
             // No caller waits for this task, and its result is on record.
             if step == Step::Assemble && assembled.is_ok() {
                 this.host.mount_left_out(&pair).await;
@@ -313,6 +320,16 @@ fn is_done(uuid: &str, change: &Result<(), Failure>) -> bool {
         tracing::error!(uuid, "the disk is not protected: {e}");
     }
     change.is_ok()
+}
+
+/// Whether a cache that does not use its memory has it. The disk was put away or pulled out, or a killed service did not give
+/// the memory back.
+fn keeps_memory(pair: &Pair, now: &Situation, seen: &Seen<'_>) -> bool {
+    let unused = [Link::None, Link::LeadsNowhere, Link::PassesThrough].contains(&now.link);
+    pair.ssd.is_memory()
+        && unused
+        && now.job == Job::None
+        && seen.facts.same_hardware(&pair.ssd).is_some()
 }
 
 /// Whether programs can use the disk, or a device that may be the disk.

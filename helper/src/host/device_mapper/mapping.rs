@@ -217,8 +217,8 @@ impl DeviceMapper {
     pub(super) async fn detach(&self, pair: &Pair) -> Result<(), Failure> {
         let origin = self.locate(&pair.origin).await?;
         let disk_alone = disk_alone(&origin);
-        let uuid = pair.uuid.clone();
-        blocking(move || Control::open()?.pass_through(&uuid, &disk_alone))
+        let pair = pair.clone();
+        blocking(move || Control::open()?.pass_through(&pair, &disk_alone))
             .await?
             .map_err(failed)
     }

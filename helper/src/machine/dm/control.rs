@@ -323,11 +323,13 @@ impl Control {
     /// Makes a mapping pass everything to `device`, if the mapping exists. In one call the kernel suspends the
     /// mapping (which freezes the file system and waits for requests), swaps the tables and resumes. So a crash
     /// leaves the mapping as before or as after. Where dm-cache has lost its SSD, the file system is not frozen: its writes
-    /// fail, so it cannot freeze.
+    /// fail, so it cannot freeze. Nor is it frozen where the cache is in memory, which has nothing that the disk lacks: to
+    /// freeze the file system of a slow disk takes long, and programs need the memory now.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn pass_through(&self, uuid: &str, device: &Linear) -> DmResult<()> {
+    pub fn pass_through(&self, pair: &Pair, device: &Linear) -> DmResult<()> {
+        let uuid = pair.uuid.as_str();
         let entries = self.entries()?;
         let ours = |e: &&Entry| e.uuid == uuid && e.active && e.table.cached;
         let Some(table) = entries.iter().find(ours).map(|e| &e.table) else {
@@ -339,7 +341,7 @@ impl Control {
                 || self
                     .status(uuid)
                     .is_ok_and(|line| line.state == CacheState::Bypass.as_str()));
-        let flags = match is_lost {
+        let flags = match is_lost || pair.ssd.is_memory() {
             true => DmFlags::DM_SKIP_LOCKFS,
             false => DmFlags::empty(),
         };

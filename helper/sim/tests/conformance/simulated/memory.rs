@@ -4,6 +4,7 @@
 use super::fill;
 use crate::Bench;
 use crate::common::{block, until};
+use std::time::{Duration, Instant};
 use tandem_api::*;
 use zbus::OwnedObjectPath;
 
@@ -167,7 +168,9 @@ async fn memory_that_programs_need_is_given_back_and_taken_again() {
         assert_eq!(ssd, DeviceText::memory(GIB));
         // There is no room for the cache beside a fifth of the memory.
         levers.set_memory_available(4 * GIB).await.unwrap();
-        for _ in 0..100 {
+        // Three times as long as a cache waits that has room.
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(3 * 60 * 10) {
             assert!(is(&cache, CacheState::Bypass, "memory-needed", &mounts).await);
         }
         levers.set_memory_available(5 * GIB).await.unwrap();
@@ -185,4 +188,68 @@ async fn memory_that_programs_need_is_given_back_and_taken_again() {
     bench.machine.remove(&cache).await.unwrap();
     assert!(bench.machine.caches().await.is_empty());
     bench.nothing_lost().await;
+}
+
+/// What uses the device in memory is gone, so the cache gives its memory back.
+async fn no_memory(bench: &Bench) {
+    until("no device in memory", async || {
+        let devices = bench.machine.manager().await.devices().await.unwrap();
+        devices.iter().all(|d| !d.device.name.starts_with("zram"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_disk_that_is_gone_keeps_no_memory() {
+    let (bench, levers) = bench().await;
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    levers
+        .unmount(&cache.mapped().await.unwrap())
+        .await
+        .unwrap();
+    levers.unplug(&bench.spec.origin).await.unwrap();
+    no_memory(&bench).await;
+    levers.replug(&bench.spec.origin).await.unwrap();
+    until("the cache", async || {
+        cache.state().await == Ok(CacheState::Active)
+    })
+    .await;
+    bench.machine.remove(&cache).await.unwrap();
+}
+
+/// Two caches that have given their memory back take it again together only if both fit.
+#[tokio::test]
+async fn two_caches_share_the_room() {
+    let (bench, levers) = bench().await;
+    levers.set_sample_period(10).await.unwrap();
+    let specs = ["sda1", "sda2"].map(|disk| PlanSpec {
+        origin: block(disk),
+        memory_bytes: 4 * GIB,
+        ..bench.spec.clone()
+    });
+    for spec in &specs {
+        bench.machine.create(spec).await.unwrap();
+    }
+    let count = async |state| {
+        let mut count = 0;
+        for cache in bench.machine.caches().await {
+            count += u32::from(cache.state().await == Ok(state));
+        }
+        count
+    };
+    levers.set_memory_available(GIB).await.unwrap();
+    until("no cache", async || count(CacheState::Bypass).await == 2).await;
+    no_memory(&bench).await;
+    levers.set_memory_available(8 * GIB).await.unwrap();
+    until("one cache", async || count(CacheState::Active).await == 1).await;
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(3 * 60 * 10) {
+        assert_eq!(count(CacheState::Active).await, 1);
+    }
+    levers.set_memory_available(12 * GIB).await.unwrap();
+    until("both caches", async || count(CacheState::Active).await == 2).await;
+    for cache in bench.machine.caches().await {
+        bench.machine.remove(&cache).await.unwrap();
+    }
 }
