@@ -152,6 +152,7 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
         }
         Action::Drain(pair) => scene.send_message(&pair.uuid, Message::Flush(Flush::Start)),
         Action::Detach(pair) => {
+            scene.locate(&pair.origin)?;
             scene.keep_dirt(&pair.uuid);
             if let Some(map) = scene.maps.get_mut(&pair.uuid) {
                 map.attached = false;
