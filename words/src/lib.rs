@@ -56,7 +56,7 @@ pub use safety::{Safety, SafetyAmounts, SafetyFacts, safety};
 pub use speed::{SpeedLine, SpeedPart, SpeedWords, speed_words};
 pub use state::{CacheWords, Severity, StateFacts, is_put_away, state_words};
 pub use target::target_words;
-pub use time::{date, duration};
+pub use time::{date, duration, moment};
 pub use traffic::{Share, read_shares, reason_words, write_shares};
 
 /// Between facts in a line. The no-break space keeps the dot at the end of the fact before it.

@@ -5,6 +5,7 @@ use std::ffi::CString;
 use std::mem::MaybeUninit;
 
 use gettextrs::{gettext, ngettext};
+use tandem_api::Span;
 
 use crate::fill;
 
@@ -49,7 +50,23 @@ pub fn duration(seconds: u64) -> String {
 #[must_use]
 pub fn date(time: u64) -> String {
     // Translators: a date, see `man strftime`; %B is the name of the month
-    let format = CString::new(gettext("%B %-e, %Y"));
+    local(time, gettext("%B %-e, %Y"))
+}
+
+/// A moment in seconds of Unix time, as exactly as it matters in a history of this length.
+#[must_use]
+pub fn moment(time: u64, span: Span) -> String {
+    let format = match span {
+        Span::Hour => "%H:%M",
+        Span::Day => "%a %H:%M",
+        Span::Month => "%x",
+    };
+    local(time, format.to_owned())
+}
+
+/// A moment in the time of this place, in a format of `strftime`.
+fn local(time: u64, format: String) -> String {
+    let format = CString::new(format);
     let (Ok(time), Ok(format)) = (libc::time_t::try_from(time), format) else {
         return String::new();
     };
@@ -69,7 +86,8 @@ pub fn date(time: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{date, duration};
+    use super::{date, duration, moment};
+    use tandem_api::Span;
 
     #[test]
     fn times_are_never_much_longer_than_they_are() {
@@ -86,5 +104,17 @@ mod tests {
     fn a_day_is_written_out_and_a_day_without_a_date_is_left_out() {
         assert_eq!(date(1_793_534_400), "November 1, 2026");
         assert_eq!(date(u64::MAX), "");
+    }
+
+    #[test]
+    fn a_moment_is_told_as_exactly_as_it_matters() {
+        let in_ten_minutes = |span| [0, 600].map(|later| moment(1_793_534_400 + later, span));
+        for span in [Span::Hour, Span::Day] {
+            let [now, later] = in_ten_minutes(span);
+            assert!(now != later && now.contains(':'), "{now} {later}");
+        }
+        let [now, later] = in_ten_minutes(Span::Month);
+        assert!(now == later && now.contains("26"), "{now} {later}");
+        assert_eq!(moment(u64::MAX, Span::Hour), "");
     }
 }
