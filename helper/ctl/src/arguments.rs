@@ -9,7 +9,7 @@ pub use help::{command, command_with_headings};
 use clap::{Parser, Subcommand};
 use gettextrs::gettext;
 use std::path::PathBuf;
-use tandem_api::{Mode, Target};
+use tandem_api::{Mode, Span, Target};
 
 #[derive(Parser)]
 #[command(version)]
@@ -100,6 +100,11 @@ pub enum Request {
     },
     Status {
         cache: Option<String>,
+    },
+    History {
+        cache: Option<String>,
+        #[arg(long, default_value = "hour", value_parser = span)]
+        span: Span,
     },
     Watch {
         cache: Option<String>,
@@ -232,4 +237,9 @@ const RECORDS: &str = "/var/lib/tandem";
 fn mode(word: &str) -> Result<Mode, String> {
     word.parse()
         .map_err(|_| gettext("must be writethrough, writearound or writeback"))
+}
+
+fn span(word: &str) -> Result<Span, String> {
+    word.parse()
+        .map_err(|_| gettext("must be hour, day or month"))
 }

@@ -98,6 +98,9 @@ fn about(path: &str) -> (String, Option<String>) {
             gettext("Confirm that a disk is the disk of a cache, where that is not sure")
         }
         "status" => gettext("Show one cache, or all"),
+        "history" => gettext(
+            "Show what a cache did in the last hour, day or month: hit rate, speeds, and what was not yet on the hard disk",
+        ),
         "watch" => gettext("Show a cache's counters each second until interrupted"),
         "watch-disk" => gettext(
             "Have the service watch how a disk without a cache is used, to predict whether a cache helps",
@@ -156,6 +159,9 @@ fn about(path: &str) -> (String, Option<String>) {
         ),
         "watch-disk" => gettext(
             "This changes nothing on the disk. It goes on over restarts of the computer, until it is stopped or the disk gets a cache. A first answer takes a day.",
+        ),
+        "history" => gettext(
+            "A time in which the computer was off has no line. For a cache of another system, give its whole name as “tandemctl list” shows it, such as films/movies or bcache0: there is its last hour, and the hit rate is approximate.",
         ),
         "pause" => gettext(
             "What the cache holds goes on being read from the SSD. Use it for a large copy or a backup that is not to take the place of what you use every day.",
@@ -221,6 +227,7 @@ fn described(argument: Arg, path: &str) -> Arg {
             "Have the kernel's own cache (dm-cache) serve it, without Tandem's kernel module: it begins empty at each start of the computer, knows only writethrough, and cannot be paused",
         ),
         (_, "count") => gettext("End after this many samples"),
+        (_, "span") => gettext("How far back: hour, day or month"),
         (_, "stop") => gettext("Stop, and forget what was seen"),
         (_, "last") => gettext("Show the last result of the cache again, and test nothing"),
         (_, "seconds") => gettext("Only as much as the disk can write in so many seconds"),

@@ -9,6 +9,7 @@ mod agree;
 mod caches;
 mod devices;
 mod found;
+mod history;
 mod job;
 mod names;
 mod others;

@@ -5,7 +5,9 @@ use crate::agree::{agree, ask, show_plan};
 use crate::caches::{caches, one};
 use crate::job::follow;
 use crate::status::{facts, status, watch};
-use crate::{Ending, advice, devices, emit, found, names, others, report, say, speed, words};
+use crate::{
+    Ending, advice, devices, emit, found, history, names, others, report, say, speed, words,
+};
 use gettextrs::gettext;
 use tandem_api::{
     CacheProxy, CacheState, DirtyLimit, JobProxy, ManagerProxy, Mode, PlanSpec, Target,
@@ -56,6 +58,9 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
             found::confirm(&connection, &cache, &disk, yes, json).await
         }
         Request::Status { cache } => status(&connection, cache.as_deref(), json).await,
+        Request::History { cache, span } => {
+            history::show(&connection, cache.as_deref(), span, json).await
+        }
         Request::Watch { cache, count } => {
             let cache = one(&connection, cache.as_deref()).await?;
             watch(&cache, count, json).await
