@@ -83,6 +83,8 @@ impl Kind {
                 ("bcache", "writethrough, buckets of 64 KiB"),
                 ("bcache-wb", "the same, writeback"),
                 ("dm-writeboost", WRITEBOOST),
+                ("rapiddisk", RAPIDDISK),
+                ("rapiddisk-wa", RAPIDDISK_AROUND),
             ],
             Self::Time => &[
                 ("disk", "without a cache"),
@@ -96,6 +98,9 @@ impl Kind {
                 ("bcache", "writethrough, nothing bypassed"),
                 ("bcache-wb", "the same, writeback"),
                 ("dm-writeboost", WRITEBOOST),
+                ("rapiddisk", RAPIDDISK),
+                ("rapiddisk-wa", RAPIDDISK_AROUND),
+                ("rapiddisk-ssd", RAPIDDISK_SSD),
             ],
             Self::Drain => &[
                 ("elevator", "the disk alone, all blocks in order"),
@@ -129,7 +134,17 @@ const MODULES: &[&str] = &[
     "bcache",
 ];
 
+/// The peers that are no part of the kernel: the group of their pinned package, and their modules in the order in which they are
+/// loaded.
+const PEERS: [(&str, &[&str]); 2] = [
+    ("dm-writeboost", &["dm-writeboost.ko"]),
+    ("rapiddisk", &["rapiddisk.ko", "rapiddisk-cache.ko"]),
+];
+
 const WRITEBOOST: &str = "writeback, a log in memory of 127 blocks, streams of reads kept";
+const RAPIDDISK: &str = "writethrough, in memory, blocks of 4 KiB";
+const RAPIDDISK_AROUND: &str = "write-around, in memory";
+const RAPIDDISK_SSD: &str = "writethrough, on the SSD";
 
 /// Longest run of a guest that counts its instructions, without KVM.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -191,7 +206,7 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
 struct Guest {
     target: Target,
     /// The models, and the peers that are no part of the kernel.
-    built: [PathBuf; 2],
+    built: Vec<PathBuf>,
     make_bcache: PathBuf,
     qemu: Qemu,
     log: PathBuf,
@@ -200,22 +215,24 @@ struct Guest {
 impl Guest {
     fn new(cx: &Cx, log: PathBuf) -> Result<Self> {
         let target = kernels::target(cx, kernels::Source::Debian12Backports, &log)?;
-        let module = |source: &Path, name: &str| -> Result<PathBuf> {
+        let mut built = Vec::new();
+        let mut build = |source: &Path, name: &str, modules: &[&str]| -> Result<()> {
             let build = cx.target.join(format!("bench-{name}"));
             // The kernel's compiler, as for our module.
             let settings = ["CC=gcc-12"];
             kbuild::module(source, &target.kernel.build, &build, &settings, &log)?;
-            Ok(build.join(format!("dm-{name}.ko")))
+            built.extend(modules.iter().map(|module| build.join(module)));
+            Ok(())
         };
-        let peer = fetch::all_pinned(cx, &pins::group("dm-writeboost")?)?;
-        let peer = fetch::unpacked(cx, "dm-writeboost", &peer)?.join("usr/src");
-        let Some(peer) = fs::read_dir(&peer)?.next().transpose()? else {
-            bail!("{} is empty", peer.display());
-        };
-        let built = [
-            module(&cx.path("tests/bench/model"), "model")?,
-            module(&peer.path(), "writeboost")?,
-        ];
+        build(&cx.path("tests/bench/model"), "model", &["dm-model.ko"])?;
+        for (name, modules) in PEERS {
+            let peer = fetch::all_pinned(cx, &pins::group(name)?)?;
+            let peer = fetch::unpacked(cx, name, &peer)?.join("usr/src");
+            let Some(peer) = fs::read_dir(&peer)?.next().transpose()? else {
+                bail!("{} is empty", peer.display());
+            };
+            build(&peer.path(), name, modules)?;
+        }
         let tools = fetch::unpacked(cx, "bcache-tools", &[fetch::own(cx, "bcache-tools")?])?;
         Ok(Self {
             target,
@@ -233,7 +250,7 @@ impl Guest {
             .chain(MODULES.iter().copied())
             .collect();
         let programs = [(self.make_bcache.as_path(), "/make-bcache")];
-        let own = self.built.each_ref().map(PathBuf::as_path);
+        let own: Vec<_> = self.built.iter().map(PathBuf::as_path).collect();
         let (built, modules) = kernels::initramfs(cx, &self.target, &modules, &own, &programs)?;
         let own = cx.target.join(format!("bench-{name}.cpio"));
         fs::copy(built, &own)?;

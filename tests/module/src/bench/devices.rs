@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::BLOCK;
 use crate::dm::{Dm, Line};
 use crate::io::{self, Buffer};
 use crate::rig::Status;
@@ -81,6 +82,8 @@ enum Hits {
     Words(Range<usize>),
     /// In sectors, a named counter of the status line.
     Counter(&'static str),
+    /// In blocks, into which requests are cut: the number that follows this text in a status of prose.
+    Prose(&'static str),
     /// In requests, a file.
     File(&'static str),
 }
@@ -106,6 +109,7 @@ pub struct Device {
     path: PathBuf,
     hits: Hits,
     drain: Drain,
+    flushes: bool,
     dm: Option<Dm>,
     _base: Base,
 }
@@ -117,6 +121,9 @@ impl Device {
     pub fn new(name: &str, base: Base) -> Result<Self> {
         let disk = base.disk.display();
         let ssd = base.ssd.display();
+        if let Some(variant) = name.strip_prefix("rapiddisk") {
+            return Self::rapiddisk(name, variant, base);
+        }
         let (plain, mode) = match name.strip_suffix("-wb") {
             Some(plain) => (plain, "writeback"),
             None => (name, "writethrough"),
@@ -167,9 +174,38 @@ impl Device {
             path: dm.path().to_owned(),
             hits,
             drain,
+            flushes: true,
             dm: Some(dm),
             _base: base,
         })
+    }
+
+    /// RapidDisk's cache: in a RAM disk of its own, which is as large as the SSD, or on the SSD. Its target takes only what is
+    /// named as one of its RAM disks, so the SSD gets such a name.
+    fn rapiddisk(name: &str, variant: &str, base: Base) -> Result<Self> {
+        let sectors = |path: &Path| -> Result<u64> { Ok((io::size(path)? / io::SECTOR) as u64) };
+        let size = sectors(&base.ssd)?;
+        let (cache, mode) = match variant {
+            "" | "-wa" => {
+                let words = format!("rapiddisk attach 0 {}", size * io::SECTOR as u64);
+                fs::write("/sys/kernel/rapiddisk/mgmt", words)
+                    .context("RapidDisk makes no RAM disk")?;
+                ("/dev/rd0", u8::from(variant == "-wa"))
+            }
+            "-ssd" => {
+                let cache = "/dev/rd-ssd";
+                symlink(&base.ssd, cache)?;
+                (cache, 0)
+            }
+            _ => bail!("unknown device {name}"),
+        };
+        let args = format!("{} {cache} {size} {mode}", base.disk.display());
+        let line = Line::new(sectors(&base.disk)?, "rapiddisk-cache", args);
+        let dm = Dm::with(name, line)?;
+        let mut device = Self::bare(dm.path().to_owned(), Hits::Prose("cache hits("), base);
+        device.flushes = false;
+        device.dm = Some(dm);
+        Ok(device)
     }
 
     fn bare(path: PathBuf, hits: Hits, base: Base) -> Self {
@@ -177,6 +213,7 @@ impl Device {
             path,
             hits,
             drain: Drain::Flush,
+            flushes: true,
             dm: None,
             _base: base,
         }
@@ -185,6 +222,11 @@ impl Device {
     /// Node of the device.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether a flush reaches its disk.
+    pub fn flushes(&self) -> bool {
+        self.flushes
     }
 
     /// The device-mapper device that it is.
@@ -212,6 +254,14 @@ impl Device {
                 .map(|index| self.status_word(index))
                 .sum::<Result<_>>()?,
             Hits::Counter(name) => self.status()?.get(name)?,
+            Hits::Prose(before) => {
+                let status = self.dm()?.status()?;
+                let after = status.split_once(before).map(|(_, after)| after);
+                let number = after.and_then(|after| after.split(')').next());
+                number
+                    .with_context(|| format!("status {status}"))?
+                    .parse()?
+            }
             Hits::File(name) => {
                 // bcache adds its counters up every 22 s.
                 sleep(Duration::from_secs(50));
@@ -226,6 +276,7 @@ impl Device {
         let expected = match &self.hits {
             Hits::None => return Ok(100),
             Hits::Counter(_) => reads * (length / io::SECTOR),
+            Hits::Prose(_) => reads * (length / BLOCK),
             Hits::Words(_) | Hits::File(_) => reads,
         };
         Ok(((self.hits()? - hits) * 100 / expected as u64).min(100))

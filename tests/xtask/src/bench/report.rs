@@ -130,8 +130,8 @@ pub fn text(release: &str, commit: &str, [cost, time, drain]: [&[Figures]; 3]) -
     let mut text = format!(
         "# Figures beside other caches\n\n\
          `cargo xtask bench` writes this file. QEMU counts one nanosecond of virtual time for each instruction\n\
-         (`-icount shift=0`, one processor), so that the figures repeat exactly, but for bcache, whose threads run\n\
-         beside. Kernel {release}, module of commit {commit}.\n\n\
+         (`-icount shift=0`, one processor), so that the figures repeat exactly, but for bcache and RapidDisk, whose\n\
+         threads run beside. Kernel {release}, module of commit {commit}.\n\n\
          | aim | | measured | |\n|---|---|---|---|\n"
     );
     for aim in &aims {

@@ -16,7 +16,7 @@ pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {
          the copying. One O_DIRECT request at a time, in random order. Of 4 KiB: 2000 requests, with the 10th, 50th and\n\
          90th of a hundred; else the 50th. Written again: blocks that were written just before, in write-back dirty ones.\n\
          First write: to a block that nobody has touched, and to one that is cached since it was read. Empty: that cache\n\
-         does not cache what is read, or not within 200 reads.\n\n",
+         does not cache what is read, or not within 200 reads. RapidDisk caches in a RAM disk of its own.\n\n",
     );
     table(
         text,

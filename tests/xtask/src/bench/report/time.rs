@@ -47,7 +47,12 @@ pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {
          second, 500 MB/s and a volatile cache. Both say so in `queue/write_cache`, and flushes reach them.\n\n\
          Warm reads: 4 KiB each, of 1024 blocks all over the disk, which were written once and read up to 20 times before.\n\
          Copy: a file of 32 MiB that was never read, in requests of 128 KiB, then the same again a minute later. In order:\n\
-         the same file in requests of 4 KiB, 32 at a time. Random writes: 8192 of 4 KiB, without a flush, 32 at a time.\n\n",
+         the same file in requests of 4 KiB, 32 at a time. Random writes: 8192 of 4 KiB, without a flush, 32 at a time.\n\n\
+         RapidDisk caches in memory: a RAM disk of 1 GiB, the content of which is lost at each start of the machine, takes the\n\
+         place of the SSD in its first two rows. In the third its cache is on the SSD, under a name that its module takes for\n\
+         that of such a RAM disk. Its device says \"write through\" in `queue/write_cache`, and no flush reaches the disk: what\n\
+         a program has synced may be in the disk's volatile cache only. So it has no synced writes below.\n\
+         Its write-back is dm-writecache, which has a row of its own.\n\n",
     );
     table(
         text,
