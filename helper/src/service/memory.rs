@@ -179,6 +179,9 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    /// Bytes that are available, whether that is short, and since when there is room for which cache.
+    type Expected<'a> = (u64, bool, &'a [(&'a str, u64)]);
+
     #[test]
     fn room_counts_from_when_it_began_for_each_cache() {
         let mut memory = MemoryRoom::default();
@@ -200,8 +203,8 @@ mod tests {
                 .map(|(uuid, s)| ((*uuid).to_owned(), at(*s)))
                 .collect()
         };
-        // Available, and what is known then. Both fit together from 900 on, and the first alone from 300 on.
-        let expected: [(u64, bool, &[(&str, u64)]); 7] = [
+        // Both fit together from 900 on, and the first alone from 300 on.
+        let expected: [Expected<'_>; 7] = [
             (50, true, &[]),
             (500, false, &[("a", 1)]),
             (899, false, &[("a", 1)]),
