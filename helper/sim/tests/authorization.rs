@@ -118,7 +118,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                     };
                     call(&(limit,)).await
                 }
-                "(oosbbts)" => call(&(spec("sda2", "sde"),)).await,
+                "(oosbbtst)" => call(&(spec("sda2", "sde"),)).await,
                 "oa(ssss)" => {
                     let change = NameChange {
                         file: "/etc/fstab".to_owned(),

@@ -50,7 +50,7 @@ fn method(path: &str, (interface, name, signature): &(String, String, String)) -
         "t" => call.build(&(2_u64 << 30,)),
         "(utu)" => call.build(&((5u32, 0u64, 60u32),)),
         "o" => call.build(&(disk,)),
-        "(oosbbts)" => call.build(&(spec("sda2", "sde"),)),
+        "(oosbbtst)" => call.build(&(spec("sda2", "sde"),)),
         "oa(ssss)" => call.build(&(disk, vec![("/etc/fstab", "/", "/dev/sda2", "UUID=ab")])),
         other => panic!("{name} takes {other}: teach this test to call it"),
     };
