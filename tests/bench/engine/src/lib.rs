@@ -4,3 +4,4 @@
 pub mod hitrate;
 pub mod load;
 mod synced;
+pub mod writes;

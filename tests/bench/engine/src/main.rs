@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Parser;
 use tandem_engine_bench::hitrate::core::Writes;
 use tandem_engine_bench::hitrate::report::{self, Wish};
-use tandem_engine_bench::load;
+use tandem_engine_bench::{load, writes};
 use tandem_sim::engine::Core;
 
 #[derive(Parser)]
@@ -30,6 +30,14 @@ enum Command {
         /// log2 of the frames in a run, instead of the value that suits the size.
         #[arg(long)]
         run_shift: Option<u32>,
+    },
+    /// What becomes of the recorded writes in write-back: how much the SSD takes, and what the disk has to do.
+    Writes {
+        /// A recording, as for `replay`.
+        trace: PathBuf,
+        /// Sizes of the SSD in MiB.
+        #[arg(long, value_delimiter = ',', default_values_t = [128, 256, 512, 1024, 4096])]
+        mib: Vec<u64>,
     },
     /// How long a start takes to load the index of a full cache, beside the reading of the index alone.
     Index {
@@ -62,6 +70,10 @@ fn main() -> Result<(), Box<dyn Error>> {
                 run_shift,
             };
             print!("{}", report::table(&Core::linked(), &trace, &wish)?);
+            Ok(())
+        }
+        Command::Writes { trace, mib } => {
+            print!("{}", writes::table(&Core::linked(), &trace, &mib)?);
             Ok(())
         }
         Command::Index { gigabytes, dir } => measure_load(gigabytes, &dir),

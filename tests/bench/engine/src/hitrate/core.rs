@@ -45,7 +45,7 @@ impl Shape {
     }
 
     /// The geometry with at most `room` slots, for a disk of so many frames.
-    fn geometry(self, room: usize, frames: u64) -> Geometry {
+    pub fn geometry(self, room: usize, frames: u64) -> Geometry {
         let shift = self.run_shift + self.way_shift;
         let groups = (room >> shift) as u32;
         let slots = u64::from(groups) << shift;
