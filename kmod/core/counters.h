@@ -46,7 +46,8 @@
 	X(MARKS_SET, marks_set) \
 	X(MARKS_CLEARED, marks_cleared) \
 	X(CHECKPOINTS, checkpoints) \
-	X(NOTES, notes)
+	X(NOTES, notes) \
+	X(MERGES, merges)
 
 enum td_counter {
 #define TD_COUNTER_ENUM(id, name) TD_C_##id,

@@ -193,6 +193,8 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 		return wait_in_ring(e, r);
 	case TD_WB_MARK:
 		break;
+	case TD_WB_MERGE:
+		return TD_DO_MERGE;
 	case TD_WB_NO:
 		if (r->lent)
 			return want_copy(e, r, woken);

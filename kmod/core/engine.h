@@ -32,7 +32,9 @@
  *			SSD alone: write-back. PASS: forget it, write the disk.
  *			ANSWER | END: with td_failed(). SUM: the disk write touches
  *			a watched place; see watch.h. COPY, of a lent write: it has
- *			ended, unanswered; begin again, with a copy.
+ *			ended, unanswered; begin again, with a copy. MERGE: read parts
+ *			of the disk into the private memory, then
+ *	td_rest_read()	as td_start(); see edge.h.
  *	td_disk_done()	ANSWER, when nothing is left also END. A discard of dirty
  *			data: 0, and woken with ANSWER | END later.
  *	td_ssd_done()	0 or END; in write-back ANSWER | END, or 0 and woken with
@@ -98,6 +100,7 @@ enum td_kind {
 #define TD_DO_SUM	0x100u	/* call td_summed(); comes alone, never by td_woken() */
 /* Core has forgotten the request: begin again with a copy; alone, never by td_woken(). */
 #define TD_DO_COPY	0x200u
+#define TD_DO_MERGE	0x400u	/* read what edge.h says; comes alone, never by td_woken() */
 
 /*
  * One frame of a request that has a slot. Immutable from the request's first
@@ -146,6 +149,8 @@ struct td_req {
 	u8 woken;		/* actions that it was woken with */
 	u8 then;		/* actions when its sweep is done */
 	u8 gates;		/* of a flush: those that are closed */
+	u8 asks;		/* edges whose rest is being read (edge.h) */
+	u8 rests;		/* edges whose rest is in the memory */
 	bool fua;		/* caller */
 	bool whole;		/* caller, of a flush: what was forgotten is durable, too */
 	bool no_memory;		/* caller: a copy was wanted but there is none */
@@ -155,6 +160,7 @@ struct td_req {
 				 */
 	bool writeback;		/* goes to the SSD alone */
 	bool no_writeback;	/* write-back failed: to the disk */
+	bool no_rest;		/* the disk cannot read a rest */
 	bool uncleaned;		/* its cleaning failed: no limit holds it (B8) */
 	bool counted;		/* in its region's inflight */
 	bool drops;		/* a discard that drops dirty quarters */

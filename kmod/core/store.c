@@ -186,11 +186,10 @@ static unsigned int updatable_quarters(const struct td_engine *e, const struct t
 	return mask;
 }
 
-u32 td_store_add_write(struct td_req *r, u64 frame, u32 slot,
-		       unsigned int mask)
+u32 td_store_add_write(struct td_req *r, u64 frame, u32 slot, unsigned int mask,
+		       u64 sector, u64 end)
 {
 	u64 start = frame << TD_FRAME_SHIFT;
-	u64 end = r->sector + r->count;
 	struct td_part *p = td_store_add(r, frame, slot, mask);
 	u32 first = 0, last = 3;
 
@@ -200,8 +199,8 @@ u32 td_store_add_write(struct td_req *r, u64 frame, u32 slot,
 		last--;
 	p->from = (u8)(first << TD_QUARTER_SHIFT);
 	p->to = (u8)((last + 1) << TD_QUARTER_SHIFT);
-	if (r->sector > start + p->from)
-		p->from = (u8)(r->sector - start);
+	if (sector > start + p->from)
+		p->from = (u8)(sector - start);
 	if (end < start + p->to)
 		p->to = (u8)(end - start);
 	return p->to - p->from;
@@ -225,7 +224,8 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 		if (mask)
 			slot = td_index_take(e, frame, TD_NO_SLOT,
 					     TD_TAKE_FREE, &r->sweep);
-		return slot == TD_NO_SLOT ? 0 : td_store_add_write(r, frame, slot, mask);
+		return slot == TD_NO_SLOT ? 0 :
+			td_store_add_write(r, frame, slot, mask, r->sector, end);
 	}
 	v = td_word_load(&e->words[slot]);
 	joins = v & TD_W_BUSY;
@@ -258,7 +258,7 @@ static u32 plan_frame(struct td_engine *e, struct td_bucket *b,
 	if (!mask)
 		return 0;
 	r->holds += held;
-	stored = td_store_add_write(r, frame, slot, mask);
+	stored = td_store_add_write(r, frame, slot, mask, r->sector, end);
 	r->parts[r->nr_parts - 1].held = held;
 	return stored;
 }

@@ -94,9 +94,12 @@ struct td_req *td_store_filler(const struct td_bucket *b, u32 slot);
 /* A part for @mask of @frame, in whole; room for it is there. */
 struct td_part *td_store_add(struct td_req *r, u64 frame, u32 slot,
 			     unsigned int mask);
-/* A write's part: just the sectors that it writes, within whole quarters. */
-u32 td_store_add_write(struct td_req *r, u64 frame, u32 slot,
-		       unsigned int mask);
+/*
+ * A write's part: what [sector, end), which its memory holds, has of these quarters.
+ * Returns the sectors.
+ */
+u32 td_store_add_write(struct td_req *r, u64 frame, u32 slot, unsigned int mask,
+		       u64 sector, u64 end);
 
 /*
  * Publish the parts if all went well, and give their slots up. @r is not in
@@ -120,6 +123,7 @@ enum td_writeback {
 	TD_WB_GO,	/* parts and sweep are set */
 	TD_WB_WAIT,	/* for the owner of the slot of one of its frames */
 	TD_WB_MARK,	/* it needs its region's mark */
+	TD_WB_MERGE,	/* it asks for the rest of quarters (edge.h) */
 	TD_WB_NO,	/* no write-back: to the disk */
 };
 

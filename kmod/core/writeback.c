@@ -12,8 +12,8 @@
  *   B2  A slot that was taken from another frame is written only after the sweep
  *       that records the slot free (td_index_take()). That holds also for a write
  *       that joins the slot's owner.
- *   B3  A write-back write makes whole quarters dirty: it covers them, or they were
- *       valid.
+ *   B3  A write-back write makes whole quarters dirty: it covers them, they were
+ *       valid, or what it has not of them was read from the disk (edge.c).
  *   B4  A valid quarter stays valid while it is written, and is dirty from the
  *       start: all reads of it come from the SSD, which is as linearizable as any
  *       disk.
@@ -43,6 +43,7 @@
  * writes go on without a flush, marks it is, also around them (marks.c, M5).
  */
 #include "discard.h"
+#include "edge.h"
 #include "index.h"
 #include "ledger_int.h"
 #include "retire.h"
@@ -74,17 +75,30 @@ static bool is_being_recorded(const struct td_bucket *b, u32 slot, unsigned int 
 }
 
 /*
+ * A rest is lacking of @quarters of @frame: may it be read? Then its edges are added to
+ * *asks. While promotion is off, no quarter more is stored that costs a read.
+ */
+static bool may_ask(const struct td_engine *e, const struct td_req *r, u64 frame,
+		    unsigned int quarters, u32 *asks)
+{
+	u32 edges = quarters ? td_edges_in(e, r, frame, quarters) : 0;
+
+	*asks |= edges;
+	return !quarters || (edges && !r->no_rest && td_promotes(e));
+}
+
+/*
  * Could @frame's part of @r be stored now? *adds: that would make a clean or free
- * quarter dirty. *slot holds the frame.
+ * quarter dirty. *slot holds the frame. *asks: the edges whose rest is needed first.
  */
 static enum td_writeback frame_verdict(const struct td_engine *e,
 				       const struct td_bucket *b, const struct td_req *r,
-				       u64 frame, u32 *slot, bool *adds)
+				       u64 frame, u32 *slot, bool *adds, u32 *asks)
 {
-	u64 end = r->sector + r->count;
+	u64 start = td_edge_start(r), end = td_edge_end(e, r);
 	unsigned int touched = touched_of(r, frame);
 	unsigned int part = touched & ~td_quarters_covered(&e->layout, frame,
-							   r->sector, end);
+							   start, end);
 	unsigned int clean;
 	u64 v;
 
@@ -95,14 +109,14 @@ static enum td_writeback frame_verdict(const struct td_engine *e,
 		*adds = true;
 		if (!td_promotes(e) && !r->uncleaned)
 			return TD_WB_NO;
-		return part ? TD_WB_NO : TD_WB_GO;
+		return may_ask(e, r, frame, part, asks) ? TD_WB_GO : TD_WB_NO;
 	}
 	v = td_word_load(&e->words[*slot]);
 	if (td_store_filler(b, *slot) ||
 	    ((v & TD_W_STATE) == TD_W_BUSY && waits_for_pins(v, touched)))
 		return TD_WB_WAIT;
-	if (part & ~td_word_valid(v) ||
-	    (part && (r->sector | end) & e->layout.block_mask))
+	if (!may_ask(e, r, frame, part & ~td_word_valid(v), asks) ||
+	    (part && (start | end) & e->layout.block_mask))
 		return TD_WB_NO;
 	clean = touched & ~td_word_dirty(v);
 	if (clean && !r->uncleaned && td_retired(e, *slot))
@@ -173,7 +187,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	u64 last = td_frame_of(r->sector + r->count - 1);
 	struct td_ledger *l = &e->ledger;
 	bool adds = false, needs_mark = false, in_advance;
-	u32 near = TD_NO_SLOT, found;
+	u32 near = TD_NO_SLOT, found, asks = 0;
 	u64 dirty;
 
 	if (!may_write_back(e, r))
@@ -183,7 +197,8 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		return TD_WB_NO;
 	td_retired_leave(e, first, last);
 	for (u64 f = first; f <= last; f++) {
-		enum td_writeback w = frame_verdict(e, b, r, f, &found, &adds);
+		enum td_writeback w = frame_verdict(e, b, r, f, &found, &adds,
+						    &asks);
 
 		if (w == TD_WB_MARK)
 			needs_mark = true;
@@ -195,6 +210,13 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	     (l->places >= l->places_limit &&
 	      !td_ledger_place_dirty(l, r->sector))))
 		return TD_WB_NO;
+	if (asks) {
+		/* The request has touched nothing yet, as in a gate (clean.c). */
+		r->phase = TD_PHASE_GATED;
+		r->asks = (u8)asks;
+		env_count(e->counters, TD_C_MERGES, 1);
+		return TD_WB_MERGE;
+	}
 	in_advance = needs_mark && !marked;
 	if (in_advance && !td_marks_alone(e, r)) {
 		td_marks_around(e, r);
@@ -229,7 +251,8 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 			}
 		}
 		near = slot;
-		td_store_add_write(r, f, slot, touched);
+		td_store_add_write(r, f, slot, touched, td_edge_start(r),
+				   td_edge_end(e, r));
 		r->parts[r->nr_parts - 1].held = held;
 		r->holds += held;
 	}

@@ -6,6 +6,7 @@
 #ifndef TANDEM_JOB_H
 #define TANDEM_JOB_H
 
+#include "edge.h"
 #include "tandem.h"
 
 #define TANDEM_CLEAN_BYTES	(32u << 10)	/* of a cleaning job's pages */
@@ -22,6 +23,7 @@ struct tandem_job {
 	refcount_t refs;
 	blk_status_t status;	/* of the write to the disk */
 	bool fetch;		/* the SSD is being read */
+	bool merging;		/* disk_bio reads the rest of a quarter (edge.h) */
 	u32 left;		/* what core said in a completion, for ssd_work */
 	struct work_struct disk_work;		/* disk_bio completed */
 	struct work_struct ssd_work;		/* ssd_bio completed */

@@ -39,6 +39,7 @@ void tandem_job_prepare(struct tandem_job *job, struct tandem *t)
 	job->bio = NULL;
 	job->status = BLK_STS_OK;
 	job->left = 0;
+	job->merging = false;
 	refcount_set(&job->refs, 2);
 	INIT_WORK(&job->disk_work, disk_work);
 	INIT_WORK(&job->ssd_work, ssd_work);
@@ -97,6 +98,38 @@ static void start_disk(struct tandem_job *job, enum submitter submitter)
 		dm_submit_bio_remap(job->bio, bio);
 	else
 		tandem_submit_for_user(t, bio);
+}
+
+/* Read the next rest of a quarter for the user's write; false if there was none left. */
+static bool next_rest(struct tandem_job *job, enum submitter submitter)
+{
+	struct bio *bio = &job->disk_bio;
+	struct tandem *t = job->t;
+	u64 sector;
+	u32 count;
+
+	if (!td_next_rest(&t->engine, &job->req, &job->cursor, &sector, &count))
+		return false;
+	/* If it fails, the write goes to the disk: no reason for the disk to try long. */
+	aim_bio(job, bio, t->origin->bdev, REQ_OP_READ | REQ_FAILFAST_DEV |
+		(job->bio->bi_opf & (REQ_META | REQ_PRIO | REQ_SWAP)), sector, count);
+	bio->bi_iter.bi_sector = sector;
+	bio->bi_end_io = disk_endio;
+	tandem_disk_enter(t);
+	tandem_charge_user(bio, job->bio);
+	if (submitter == IN_MAP)
+		dm_submit_bio_remap(job->bio, bio);
+	else
+		tandem_submit_for_user(t, bio);
+	return true;
+}
+
+static void start_merge(struct tandem_job *job, enum submitter submitter)
+{
+	tandem_io_of(job->bio)->at_disk = true;
+	job->cursor = 0;
+	job->merging = true;
+	next_rest(job, submitter);
 }
 
 /* Write or fetch the next extent; false if there was none left. */
@@ -177,6 +210,8 @@ static void job_carry_out(struct tandem_job *job, u32 todo, struct td_list *woke
 		start_ssd(job, todo & TD_DO_FETCH, IN_WORKER);
 	if (todo & TD_DO_DISK)
 		start_disk(job, IN_WORKER);
+	if (todo & TD_DO_MERGE)
+		start_merge(job, IN_WORKER);
 	if (todo & (TD_DO_END | TD_DO_PASS))
 		tandem_job_put(job);
 }
@@ -192,6 +227,8 @@ void tandem_job_start(struct tandem_job *job, u32 todo)
 		start_ssd(job, todo & TD_DO_FETCH, submitter);
 	if (todo & TD_DO_DISK)
 		start_disk(job, submitter);
+	if (todo & TD_DO_MERGE)
+		start_merge(job, submitter);
 	if (todo & TD_DO_END)
 		tandem_job_put(job);
 	tandem_job_put(job);
@@ -227,6 +264,26 @@ static void job_go_on(struct tandem_job *job, u32 todo, struct td_list *woken)
 	job_carry_out(job, todo, woken);
 	tandem_carry_on(t, woken);
 	tandem_job_put(job);
+}
+
+/* The disk has answered for a rest. Returns what core says, or 0. Process context. */
+static u32 rest_done(struct tandem_job *job, struct td_list *woken)
+{
+	bool ok = !job->disk_bio.bi_status;
+	struct tandem *t = job->t;
+	unsigned long flags;
+	u32 todo;
+
+	bio_uninit(&job->disk_bio);
+	tandem_disk_leave(t);
+	/* Once it is submitted, the job may be beyond it. */
+	if (ok && next_rest(job, IN_WORKER))
+		return 0;
+	job->merging = false;
+	flags = tandem_lock(t);
+	todo = td_rest_read(&t->engine, &job->req, ok, woken);
+	tandem_unlock(t, flags);
+	return todo;
 }
 
 /* The disk has answered. Returns what core says. Any context. */
@@ -279,8 +336,8 @@ static void disk_endio(struct bio *bio)
 	struct tandem_job *job = bio->bi_private;
 	struct td_list woken;
 
-	/* Of a write core says nothing else than TODO_IN_COMPLETION. */
-	if (job->req.kind != TD_WRITE) {
+	/* When a write has ended, core says nothing else than TODO_IN_COMPLETION. */
+	if (job->req.kind != TD_WRITE || job->merging) {
 		queue_work(job->t->wq, &job->disk_work);
 		return;
 	}
@@ -326,7 +383,8 @@ static void disk_work(struct work_struct *work)
 	td_list_init(&woken);
 	if (job->req.kind == TD_CLEAN && job->disk_bio.bi_status)
 		tandem_cleaner_failed(job->t, &job->req, TANDEM_DISK);
-	job_go_on(job, disk_done(job, &woken), &woken);
+	job_go_on(job, job->merging ? rest_done(job, &woken) :
+		  disk_done(job, &woken), &woken);
 }
 
 static void ssd_work(struct work_struct *work)

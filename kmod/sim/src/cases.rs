@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Single cases: a few requests, and each I/O completed in an order that is written down here.
 
+mod edges;
 mod promotion;
 mod start;
 mod streams;
@@ -18,7 +19,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 24] = [
+pub const CASES: [(&str, Play); 25] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -34,6 +35,10 @@ pub const CASES: [(&str, Play); 24] = [
     (
         "a discard of dirty data writes none of that data to the disk",
         dirty_discard,
+    ),
+    (
+        "a write of a part of a quarter whose rest cannot be read goes to the disk",
+        edges::unreadable,
     ),
     (
         "an unreadable clean block costs its slot, also after a stop",

@@ -48,7 +48,7 @@ pub const DEEDS: [Deed; 11] = [
 
 /// Cases with more deeds than can be tried in all combinations. Each begins on a cache with a clean copy of eight
 /// sectors, from this sector on.
-pub const LONG: [(u64, &[Deed]); 2] = [
+pub const LONG: [(u64, &[Deed]); 5] = [
     // A write takes over the copy's slot, and waits for a reader of the write's other slot. Then the SSD fails, with
     // data of the write on it.
     (
@@ -66,6 +66,36 @@ pub const LONG: [(u64, &[Deed]); 2] = [
         0,
         &[
             Deed::Ask(WRITE, 0, 8),
+            Deed::SsdFails,
+            Deed::Ask(Verb::Read, 0, 8),
+        ],
+    ),
+    // Two writes of parts of a quarter that is not on the SSD, in a frame that is.
+    (
+        0,
+        &[
+            Deed::Ask(WRITE, 10, 4),
+            Deed::Ask(WRITE, 14, 8),
+            Deed::Ask(Verb::Flush, 0, 0),
+            Deed::Ask(Verb::Read, 8, 8),
+        ],
+    ),
+    // A discard comes while the rest of its quarter is read for a write, and for another one behind it.
+    (
+        96,
+        &[
+            Deed::Ask(WRITE, 34, 4),
+            Deed::Ask(Verb::Discard, 32, 8),
+            Deed::Ask(WRITE, 33, 2),
+            Deed::Clean,
+        ],
+    ),
+    // The SSD fails while a write reads both its rests, or stores them.
+    (
+        96,
+        &[
+            Deed::Ask(WRITE, 6, 20),
+            Deed::Ask(Verb::Write { fua: true }, 4, 2),
             Deed::SsdFails,
             Deed::Ask(Verb::Read, 0, 8),
         ],

@@ -43,6 +43,8 @@ pub enum Site {
     Clean,
     /// The read of the disk for a read that missed.
     Miss,
+    /// The read of the disk for the rest of a quarter.
+    Rest,
     /// A write to the disk.
     Write,
     /// A discard, or zeroes.
@@ -74,7 +76,7 @@ pub struct Flaw {
     pub wrong: Wrong,
 }
 
-const SITES: [Site; 17] = [
+const SITES: [Site; 18] = [
     Site::Group,
     Site::FlushSsd,
     Site::FlushDisk,
@@ -89,6 +91,7 @@ const SITES: [Site; 17] = [
     Site::Fetch,
     Site::Clean,
     Site::Miss,
+    Site::Rest,
     Site::Write,
     Site::Discard,
     Site::Anew,

@@ -23,6 +23,7 @@ mod carry;
 mod check;
 mod clean;
 mod durable;
+mod edge;
 mod elsewhere;
 mod exact;
 mod flawed;
@@ -104,6 +105,8 @@ struct Sub {
     stream: bool,
     /// Core has this part without private memory, for the SSD alone.
     lent: bool,
+    /// Of a write: rests of quarters that are being read from the disk, and whether one could not be read.
+    rests: (usize, bool),
     /// Of a fill: the reads that wait for the fill's memory.
     joined: Vec<u64>,
     /// When core was last asked to begin this part.
@@ -277,6 +280,7 @@ struct Seen {
     written: u64,
     served_by_ssd: u64,
     stored_for_writes: u64,
+    merges: u64,
     ssd_errors: u64,
     /// Errors after which the SSD may not be used any more.
     ssd_lost: u64,

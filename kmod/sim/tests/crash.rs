@@ -8,8 +8,9 @@ use tandem_sim::engine::Core;
 const CUTS: u64 = 60_000;
 
 /// What cuts must have followed or hit, or they exercise too little.
-const HAPPENS: [&str; 33] = [
+const HAPPENS: [&str; 34] = [
     "submit",
+    "rest read",
     "begin",
     "start",
     "answer",

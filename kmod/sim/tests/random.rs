@@ -12,8 +12,9 @@ const SEEDS: u64 = 120;
 const REQUESTS: u64 = 20_000;
 
 /// What must have happened in so many requests, or they exercise too little.
-const HAPPENS: [&str; 30] = [
+const HAPPENS: [&str; 31] = [
     "write_back",
+    "merges",
     "drained",
     "sweeps",
     "groups",

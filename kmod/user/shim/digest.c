@@ -30,7 +30,8 @@ static void mix_request(u64 *hash, struct td_req *r)
 			 (u32)r->then << 8 | r->gates);
 	mix_number(hash, r->writeback | r->no_writeback << 1 | r->counted << 2 |
 			 r->failed << 3 | r->ssd_failed << 4 | r->uncleaned << 5 |
-			 r->drops << 6);
+			 r->drops << 6 | r->no_rest << 7 | (u32)r->asks << 8 |
+			 (u32)r->rests << 16);
 	for (u32 i = 0; i < r->nr_parts; i++)
 		mix_number(hash, (u64)r->parts[i].slot << 32 | r->parts[i].mask |
 				 (u32)r->parts[i].held << 8 |

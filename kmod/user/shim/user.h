@@ -126,6 +126,11 @@ struct tdu_api {
 			 bool ok, struct tdu_list *list);
 	u32 (*ssd_done)(struct tdu_engine *engine, struct tdu_request *request,
 			bool ok, struct tdu_list *list);
+	/* MERGE: what is to be read from the disk, and then. */
+	bool (*next_rest)(struct tdu_engine *engine, const struct tdu_request *request,
+			  u32 *cursor, u64 *sector, u32 *count);
+	u32 (*rest_read)(struct tdu_engine *engine, struct tdu_request *request,
+			 bool ok, struct tdu_list *list);
 	bool (*next_extent)(struct tdu_engine *engine,
 			    const struct tdu_request *request, u32 *cursor,
 			    struct td_extent *extent);

@@ -70,6 +70,12 @@ bool tdu_look_end(struct tdu_engine *s, const u64 *quarters, u32 count);
 bool tdu_learn_begin(struct tdu_engine *s, u64 *quarter);
 void tdu_learn_end(struct tdu_engine *s, u64 quarter, const u32 *sums);
 
+/* edge.c; user.h says what each does */
+bool tdu_next_rest(struct tdu_engine *s, const struct tdu_request *q, u32 *cursor,
+		   u64 *sector, u32 *count);
+u32 tdu_rest_read(struct tdu_engine *s, struct tdu_request *q, bool ok,
+		  struct tdu_list *list);
+
 /* A number for the state of @s, without counters and policy. */
 u64 tdu_digest(struct tdu_engine *s);
 

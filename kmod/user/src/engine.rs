@@ -300,7 +300,7 @@ impl Engine {
         self.done(self.core.api.ssd_done, request, ok)
     }
 
-    fn done(&mut self, done: Done, request: &Request, ok: bool) -> (Actions, Waking) {
+    pub(crate) fn done(&mut self, done: Done, request: &Request, ok: bool) -> (Actions, Waking) {
         self.waking(|_, raw, list| Actions(unsafe { done(raw, request.0, ok, list) }))
     }
 

@@ -317,6 +317,14 @@ pub struct Api {
     pub start: Enter,
     pub disk_done: Done,
     pub ssd_done: Done,
+    pub next_rest: unsafe extern "C" fn(
+        *mut RawEngine,
+        *const RawRequest,
+        *mut u32,
+        *mut u64,
+        *mut u32,
+    ) -> bool,
+    pub rest_read: Done,
     pub next_extent:
         unsafe extern "C" fn(*mut RawEngine, *const RawRequest, *mut u32, *mut Extent) -> bool,
     pub unpin: unsafe extern "C" fn(*mut RawEngine, u32) -> bool,

@@ -4,6 +4,7 @@
 //! Core decides what is read and written and in which order; the caller carries it out. The simulator runs core on simulated
 //! disks, the rescue program on real ones without the module. No other crate calls core, so `unsafe` ends here.
 
+mod edge;
 mod engine;
 mod ffi;
 mod library;

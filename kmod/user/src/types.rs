@@ -17,6 +17,7 @@ impl Actions {
     pub const START: u32 = 0x80;
     pub const SUM: u32 = 0x100;
     pub const COPY: u32 = 0x200;
+    pub const MERGE: u32 = 0x400;
 
     pub fn has(self, action: u32) -> bool {
         self.0 & action != 0

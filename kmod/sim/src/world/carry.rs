@@ -5,7 +5,7 @@ use super::check::Fresh;
 use super::durable::REGION_SHIFT;
 use super::io::{Role, token};
 use super::{Fault, Sub, Task, World, ensure};
-use crate::engine::{Actions, Mode, ReqKind, Request, State};
+use crate::engine::{Actions, Engine, Mode, ReqKind, Request, State, Waking};
 use crate::queue::{Io, Kind, Side};
 use crate::workload::Verb;
 
@@ -16,8 +16,9 @@ const AHEAD: u64 = (16 << 11) + (1 << REGION_SHIFT);
 const LONE: u32 = 0;
 
 /// The order in which the actions of one answer are carried out.
-const ORDER: [u32; 10] = [
+const ORDER: [u32; 11] = [
     Actions::SUM,
+    Actions::MERGE,
     Actions::COPY,
     Actions::PASS,
     Actions::START,
@@ -131,15 +132,25 @@ impl World {
     }
 
     fn restart(&mut self, id: u64) -> Result<(), Fault> {
+        self.restart_with(id, "starts", Engine::start)
+    }
+
+    /// A request starts again, by this call of core.
+    pub(super) fn restart_with(
+        &mut self,
+        id: u64,
+        what: &str,
+        call: impl FnOnce(&mut Engine, &Request) -> (Actions, Waking),
+    ) -> Result<(), Fault> {
         let dirty = self.engine.facts().dirty;
         self.guard_lone(id)?;
         let Some(request) = self.subs.get(&id).and_then(|sub| sub.request.as_ref()) else {
             return Err(Fault::Other(format!("request {id} is unknown")));
         };
-        let (actions, woken) = self.engine.start(request);
+        let (actions, woken) = call(&mut self.engine, request);
         self.note_begun(id, dirty);
         self.last = "start";
-        self.note_actions(id, "starts", actions);
+        self.note_actions(id, what, actions);
         self.follow_up(id, actions, woken);
         Ok(())
     }
@@ -228,6 +239,7 @@ impl World {
         self.plan_actions(id, Actions(actions.0 & !first));
         match first {
             Actions::SUM => self.sum(id),
+            Actions::MERGE => self.merge(id),
             Actions::COPY => self.copy_instead(id),
             Actions::PASS => self.pass(id),
             Actions::START => self.restart(id),
@@ -418,7 +430,13 @@ impl World {
             self.check_ssd(range)?;
             self.check_store(self.sub(id)?, range.0, extent.sector, range.1)?;
             if kind == ReqKind::Write {
-                self.seen.stored_for_writes += range.1;
+                // The rest of a quarter is nobody's request.
+                let (first, end) = (
+                    self.sub(id)?.first,
+                    self.sub(id)?.first + self.sub(id)?.count,
+                );
+                let to = (extent.sector + range.1).min(end);
+                self.seen.stored_for_writes += to - extent.sector.max(first);
             }
             let inside = extent.sector >= base
                 && (extent.sector - base) as usize + extent.count as usize

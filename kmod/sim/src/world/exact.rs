@@ -89,6 +89,7 @@ impl World {
                 sub.answered,
                 sub.request.is_some(),
                 sub.joined.len(),
+                sub.rests,
             )
                 .hash(&mut hash);
             sub.private

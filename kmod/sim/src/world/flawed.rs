@@ -16,6 +16,7 @@ impl World {
         match role(io) {
             Role::Work => Site::of_work(WORK_KINDS[id as usize]),
             Role::Home => Some(Site::Home),
+            Role::Rest => Some(Site::Rest),
             Role::Span | Role::Extent => {
                 let sub = self.subs.get(&id)?;
                 Site::of_request(sub.kind, io.side, !sub.to_disk)

@@ -17,9 +17,11 @@ pub(super) enum Role {
     Work,
     /// Core was told already that this I/O has ended.
     Detached,
+    /// The rest of a quarter is read for a write.
+    Rest,
 }
 
-const ROLES: [Role; 7] = [
+const ROLES: [Role; 8] = [
     Role::Direct,
     Role::Hit,
     Role::Home,
@@ -27,6 +29,7 @@ const ROLES: [Role; 7] = [
     Role::Extent,
     Role::Work,
     Role::Detached,
+    Role::Rest,
 ];
 
 pub(super) fn token(id: u64, role: Role) -> u64 {
@@ -205,6 +208,7 @@ impl World {
         let id = io.token >> 3;
         match role(io) {
             Role::Direct => self.direct_done(id, failed),
+            Role::Rest => self.rest_done(id, failed),
             Role::Hit => self.hit_done(id, failed),
             Role::Home => self.home_done(id, failed),
             Role::Span => self.span_done(id, failed),

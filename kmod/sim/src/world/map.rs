@@ -204,6 +204,7 @@ impl World {
             to_disk: false,
             stream: false,
             lent: false,
+            rests: (0, false),
             joined: Vec::new(),
             begun: self.now,
             answered: false,

@@ -204,6 +204,7 @@ impl World {
             ("write_hit", self.seen.stored_for_writes),
             ("ssd_errors", self.seen.ssd_errors),
             ("disk_errors", self.seen.disk_errors),
+            ("merges", self.seen.merges),
         ] {
             let counted = value(name);
             if name == "write_hit" && self.engine.state() != State::Active {

@@ -100,6 +100,10 @@ impl Server {
         if actions.has(Actions::START) {
             more(self.engine.start(request));
         }
+        if actions.has(Actions::MERGE) {
+            self.disk.awaited += self.engine.rests(request).len() as u64;
+            more(self.engine.rest_read(request, true));
+        }
         if actions.has(Actions::DISK) {
             let (_, count) = self.engine.disk_span(request);
             match kind {

@@ -45,7 +45,7 @@ pub const CASES: &[Entry] = &[
 /// it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
-    /// Direct writes of single sectors, which the SSD does not take in write-back.
+    /// Direct writes of single sectors. While promotion is off the SSD does not take them in write-back.
     Writes,
     /// A discard of many regions, which the disk's queue splits into one request for each MiB.
     Discards,
@@ -148,6 +148,7 @@ fn ssd_goes_on(load: Load) -> Result<()> {
     rig.quiet()?;
     file.sync_all()?;
     let before = rig.origin.stat()?;
+    rig.mapped()?.message("promotion off")?;
     let begun = begin(load, &rig, &mut model)?;
     // Wait until the marks are durable, and the workers have submitted as many requests as the disk has room for.
     sleep(ms(500));
@@ -156,6 +157,7 @@ fn ssd_goes_on(load: Load) -> Result<()> {
         (1..REQUESTS as u64).contains(&writes),
         "the disk holds {writes} requests of {REQUESTS}"
     );
+    rig.mapped()?.message("promotion on")?;
     for region in BESIDE..BESIDE + REGIONS {
         let ((), time) = timed(|| write_to_ssd(&file, &mut model, region))?;
         within("three writes to the SSD", time, 0, 100)?;

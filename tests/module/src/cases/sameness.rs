@@ -300,10 +300,12 @@ fn marked() -> Result<()> {
         io::read(&file, MIB as u64, 16384)?;
         rig.quiet()?;
         dirty(rig, model, 20 * MIB)?;
-        // A part of a quarter that is not cached goes to the disk. A flush would clear the mark.
+        // While promotion is off, what is not cached goes to the disk. A flush would clear the mark.
         rig.origin.fail_requests("nothing")?;
+        rig.mapped()?.message("promotion off")?;
         let at = MIB + MIB / 2;
         io::write(&file, at as u64, &model[at..at + 512])?;
+        rig.mapped()?.message("promotion on")?;
         rig.origin.fail_requests("writes")?;
         let status = rig.status()?;
         ensure!(

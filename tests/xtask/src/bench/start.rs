@@ -47,7 +47,7 @@ for unit in tandem-assemble.service home-anna-Archive.mount; do
 done"#;
 /// Writes blocks of 4 KiB all over a file of 64 MiB and syncs them: the disk needs 25 s for them. The file is on
 /// the SSD first: the file system has blocks of 1 KiB, so that each write changes a part of a quarter of a frame, and such a
-/// write to a frame that is not on the SSD goes to the disk at once.
+/// write to a frame that is not on the SSD reads the rest of the quarter from the disk.
 const SCATTER: &str = r#"echo 1 >/proc/sys/vm/drop_caches; cat /home/anna/Archive/scattered >/dev/null &&
 perl -e 'open(F, "+<", "/home/anna/Archive/scattered") or die; $b = "x" x 4096;
 for $n (0 .. 2999) { sysseek(F, ($n * 7 % 4096) * 16384, 0); syswrite(F, $b) == 4096 or die; }' && sync -d /home/anna/Archive/scattered && DIRTY"#;
