@@ -38,6 +38,9 @@ enum Command {
         /// Sizes of the SSD in MiB.
         #[arg(long, value_delimiter = ',', default_values_t = [128, 256, 512, 1024, 4096])]
         mib: Vec<u64>,
+        /// Long writes in order, too, go to the SSD: what is left is what cannot go there.
+        #[arg(long)]
+        no_streams: bool,
     },
     /// How long a start takes to load the index of a full cache, beside the reading of the index alone.
     Index {
@@ -72,8 +75,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             print!("{}", report::table(&Core::linked(), &trace, &wish)?);
             Ok(())
         }
-        Command::Writes { trace, mib } => {
-            print!("{}", writes::table(&Core::linked(), &trace, &mib)?);
+        Command::Writes {
+            trace,
+            mib,
+            no_streams,
+        } => {
+            print!(
+                "{}",
+                writes::table(&Core::linked(), &trace, &mib, !no_streams)?
+            );
             Ok(())
         }
         Command::Index { gigabytes, dir } => measure_load(gigabytes, &dir),

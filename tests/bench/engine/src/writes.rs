@@ -43,12 +43,15 @@ struct Server {
 }
 
 impl Server {
-    fn new(core: &Core, mib: u64, frames: u64) -> Server {
+    fn new(core: &Core, mib: u64, frames: u64, streams: bool) -> Server {
         let room = (mib * MIB / FRAME) as usize;
         let geometry = Shape::for_room(room).geometry(room, frames);
         let mut engine = Engine::new(core, geometry, Mode::WriteBack);
         let quarters = u64::from(engine.layout().slots) * 4;
         engine.set_limit(quarters / 4 * 3);
+        if !streams {
+            engine.set_stream(u32::MAX);
+        }
         Server {
             engine,
             requests: HashMap::new(),
@@ -227,11 +230,16 @@ fn new_request(kind: ReqKind, sector: u64, count: u64, parts: u32, stream: bool)
     }
 }
 
-/// A line for each size of the SSD.
+/// A line for each size of the SSD. `streams`: long writes in order go past the SSD, as in the module.
 ///
 /// # Errors
 /// The file is no recording.
-pub fn table(core: &Core, trace: &Path, sizes: &[u64]) -> Result<String, recording::Error> {
+pub fn table(
+    core: &Core,
+    trace: &Path,
+    sizes: &[u64],
+    streams: bool,
+) -> Result<String, recording::Error> {
     let recording = Recording::open(trace, FRAME * 512)?;
     let mut text = String::from(
         "| SSD, MiB | written, MiB | on the SSD | of that write-back | missed | sequential | read | of that hit \
@@ -240,7 +248,7 @@ pub fn table(core: &Core, trace: &Path, sizes: &[u64]) -> Result<String, recordi
     );
     let names = core.counter_names();
     for &mib in sizes {
-        let mut server = Server::new(core, mib, recording.last_block() + 1);
+        let mut server = Server::new(core, mib, recording.last_block() + 1, streams);
         let mut writes = 0;
         for request in recording.requests() {
             if request.write {
