@@ -11,6 +11,7 @@ mod concurrent;
 mod content;
 mod damaged;
 mod discards;
+mod edges;
 mod failures;
 mod failures_dirty;
 mod filesystem;
@@ -59,6 +60,7 @@ pub fn of(set: &str) -> Option<Vec<Case>> {
             latency::TIMED,
             charges::TIMED,
             writeback::TIMED,
+            edges::TIMED,
             starts::TIMED,
             frozen::CASES,
             sameness::TIMED,
@@ -94,6 +96,7 @@ fn all() -> Vec<Case> {
         caches::CASES,
         sizes::CASES,
         writeback::CASES,
+        edges::CASES,
         settings::CASES,
         streams::CASES,
         larger_blocks::CASES,

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Write-back writes that begin or end inside a quarter (promises 1, 3, 16 and 20).
+
+use std::thread::sleep;
+
+use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
+
+use super::Entry;
+use super::time::ms;
+use super::writeback::config;
+use crate::aio::Request;
+use crate::io::{self, MIB, SECTOR};
+use crate::rig::{Config, Rig, Under};
+
+pub const CASES: &[Entry] = &[
+    (
+        "edges: a write of a part of a quarter goes to the SSD, and reads the rest once",
+        read_once,
+    ),
+    // promise 1: uml-plain/edges: a cut keeps what was flushed of parts of quarters
+    (
+        "edges: a cut keeps what was flushed of parts of quarters",
+        kept_by_a_cut,
+    ),
+    (
+        "edges: where the rest cannot be read the write goes to the disk",
+        unreadable,
+    ),
+    // promise 16: uml-plain/edges: two parts of a quarter are both there
+    ("edges: two parts of a quarter are both there", two_parts),
+    // promise 33: uml-plain/edges: nothing else waits while a rest is read
+    (
+        "edges: nothing else waits while a rest is read",
+        waits_alone,
+    ),
+    (
+        "edges: a mode without dirty data begins meanwhile",
+        new_mode,
+    ),
+];
+
+pub const TIMED: &[Entry] = &[(
+    "time: what was merged is written back when the disk is idle",
+    idle_again,
+)];
+
+/// A quarter's start, in bytes.
+const PLACE: usize = 5 * MIB;
+const QUARTER: usize = 4096;
+
+/// Writes, and keeps the model.
+fn write(rig: &Rig, model: &mut [u8], start: usize, sectors: usize, seed: u64) -> Result<()> {
+    let data = io::random(sectors * SECTOR, seed);
+    model[start..start + data.len()].copy_from_slice(&data);
+    io::write(&io::direct(&rig.path()?)?, start as u64, &data)
+}
+
+/// 64 KiB that begin with the last sector of a quarter, as in a partition that begins at sector 63.
+fn read_once() -> Result<()> {
+    let (rig, mut model) = Rig::new(config().keeping())?;
+    let before = rig.origin.stat()?;
+    let start = PLACE + 7 * SECTOR;
+    write(&rig, &mut model, start, 128, 1)?;
+    let status = rig.status()?;
+    let disk = rig.origin.stat()? - before;
+    ensure!(
+        status.get("write_back")? == 128 && status.get("merges")? == 1,
+        "not on the SSD alone: {status:?}"
+    );
+    ensure!(
+        status.dirty == 17 * 8,
+        "17 quarters were touched: {status:?}"
+    );
+    ensure!(
+        disk.read == 7 + 1 && disk.written == 0,
+        "the disk was read for {} sectors, and {} were written",
+        disk.read,
+        disk.written
+    );
+    // Parts of the same quarters, and one within a quarter.
+    write(&rig, &mut model, PLACE + 3 * SECTOR, 2, 2)?;
+    write(&rig, &mut model, start + 120 * SECTOR, 10, 3)?;
+    rig.shows(&model)?;
+    let status = rig.status()?;
+    ensure!(
+        status.get("merges")? == 1 && status.get("write_back")? == 128 + 12,
+        "what is on the SSD was read again: {status:?}"
+    );
+    // The disk's last quarter, and one of which the middle is written.
+    write(&rig, &mut model, 40 * MIB - 3 * SECTOR, 3, 4)?;
+    write(&rig, &mut model, PLACE + MIB + 3 * SECTOR, 2, 5)?;
+    ensure!(
+        rig.status()?.get("merges")? == 3,
+        "no rest was read: {:?}",
+        rig.status()?
+    );
+    rig.shows(&model)?;
+    rig.equals(&model)
+}
+
+fn kept_by_a_cut() -> Result<()> {
+    let (mut rig, mut model) = Rig::new(config().cuttable().keeping())?;
+    let mut rng = Rng::with_seed(6);
+    for round in 0..4 {
+        for _ in 0..50 {
+            let sector = rng.usize(0..2 * MIB / SECTOR);
+            let count = rng.usize(1..40);
+            write(&rig, &mut model, sector * SECTOR, count, rng.u64(..))?;
+        }
+        io::direct(&rig.path()?)?.sync_all()?;
+        let merges = rig.status()?.get("merges")?;
+        ensure!(merges > 0, "round {round}: no rest was read");
+        let mut after = rig.cut()?;
+        after.attach(false)?;
+        after.shows(&model).context("after the cut")?;
+        rig.keep(false)?;
+        rig = after;
+    }
+    rig.equals(&model)
+}
+
+/// The write itself may go where the disk can be written.
+fn unreadable() -> Result<()> {
+    let (rig, mut model) = Rig::new(config())?;
+    let bad = (PLACE / SECTOR) as u64;
+    rig.origin.fail(bad, bad, true)?;
+    write(&rig, &mut model, PLACE + SECTOR, 31, 7)?;
+    let status = rig.quiet()?;
+    ensure!(
+        status.get("merges")? == 1 && status.get("disk_errors")? == 1,
+        "no rest failed: {status:?}"
+    );
+    ensure!(
+        status.get("write_back")? == 0 && status.dirty == 0,
+        "a rest that could not be read is dirty: {status:?}"
+    );
+    rig.origin.fail(bad, bad, false)?;
+    ensure!(
+        rig.origin.content()? == model,
+        "the disk lacks the write: {:?}",
+        rig.status()?
+    );
+    rig.equals(&model)
+}
+
+fn held() -> Result<(Rig, Vec<u8>)> {
+    Rig::new(Config {
+        origin_under: Some(Under::Linear),
+        ..config()
+    })
+}
+
+/// Begins a write, and keeps the model.
+fn begin(rig: &Rig, model: &mut [u8], start: usize, sectors: usize, seed: u64) -> Result<Request> {
+    let data = io::random(sectors * SECTOR, seed);
+    model[start..start + data.len()].copy_from_slice(&data);
+    Request::write(&io::direct(&rig.path()?)?, start as u64, &data)
+}
+
+fn merges(rig: &Rig, count: u64) -> Result<()> {
+    rig.until("a rest is read", |status| {
+        status.get("merges").is_ok_and(|now| now == count)
+    })?;
+    Ok(())
+}
+
+/// The second must not read the rest, which the first is about to change, from the disk.
+fn two_parts() -> Result<()> {
+    let (rig, mut model) = held()?;
+    rig.hold_reads(true)?;
+    let first = begin(&rig, &mut model, PLACE, 3, 8)?;
+    merges(&rig, 1)?;
+    let second = begin(&rig, &mut model, PLACE + 5 * SECTOR, 3, 9)?;
+    rig.until("the second waits", |status| {
+        status.get("waits").is_ok_and(|waits| waits == 1)
+    })?;
+    rig.hold_reads(false)?;
+    first.end()?;
+    second.end()?;
+    let status = rig.status()?;
+    ensure!(
+        status.get("merges")? == 1 && status.get("write_back")? == 6,
+        "{status:?}"
+    );
+    rig.shows(&model)?;
+    rig.equals(&model)
+}
+
+/// Writes of the frame's other quarters, and a flush.
+fn waits_alone() -> Result<()> {
+    let (rig, mut model) = held()?;
+    rig.hold_reads(true)?;
+    let part = begin(&rig, &mut model, PLACE + QUARTER, 3, 10)?;
+    merges(&rig, 1)?;
+    let whole = begin(&rig, &mut model, PLACE, 8, 11)?;
+    whole.end()?;
+    write(&rig, &mut model, PLACE + 2 * QUARTER, 16, 12)?;
+    io::direct(&rig.path()?)?.sync_all()?;
+    let status = rig.status()?;
+    ensure!(
+        status.get("write_back")? == 24,
+        "the part was not held: {status:?}"
+    );
+    rig.hold_reads(false)?;
+    part.end()?;
+    rig.shows(&model)?;
+    rig.equals(&model)
+}
+
+/// What is read then is of no use: the write goes to the disk as it is.
+fn new_mode() -> Result<()> {
+    let (rig, mut model) = held()?;
+    rig.hold_reads(true)?;
+    let part = begin(&rig, &mut model, PLACE + SECTOR, 3, 13)?;
+    merges(&rig, 1)?;
+    rig.mapped()?.message("mode writethrough")?;
+    let before = rig.origin.stat()?;
+    rig.hold_reads(false)?;
+    part.end()?;
+    let status = rig.quiet()?;
+    let written = (rig.origin.stat()? - before).written;
+    ensure!(
+        status.get("write_back")? == 0 && status.dirty == 0 && written == 3,
+        "{written} sectors were written to the disk: {status:?}"
+    );
+    rig.equals(&model)
+}
+
+/// The read of the rest has ended, so the user is at the disk no more.
+fn idle_again() -> Result<()> {
+    let (rig, mut model) = Rig::new(config())?;
+    write(&rig, &mut model, PLACE + SECTOR, 31, 14)?;
+    ensure!(rig.status()?.get("merges")? == 1, "{:?}", rig.status()?);
+    sleep(ms(60_000));
+    ensure!(
+        rig.status()?.dirty == 0,
+        "not written back to an idle disk: {:?}",
+        rig.status()?
+    );
+    rig.equals(&model)
+}
