@@ -19,7 +19,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 25] = [
+pub const CASES: [(&str, Play); 26] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -47,6 +47,10 @@ pub const CASES: [(&str, Play); 25] = [
     (
         "an unreadable quarter beside a dirty one is not stored there again",
         unreadable::beside_dirty,
+    ),
+    (
+        "the dirty quarter of a retired slot outlives a stop",
+        unreadable::dirty_outlives_a_stop,
     ),
     (
         "of slots that fail together just the bad one is retired",

@@ -79,6 +79,25 @@ pub(super) fn beside_dirty(core: &Core) -> Result<(), Fault> {
     world.settle()
 }
 
+/// Promise 13. Of a retired slot a start takes what is dirty, and nothing else.
+pub(super) fn dirty_outlives_a_stop(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteBack, 1)?;
+    read(&mut world, 0, 32)?;
+    ask(&mut world, WRITE, 0, 8)?;
+    world.finish()?;
+    read_failing(&mut world, 16, 8)?;
+    let bad = slot_of(&world, 0);
+    world.stop(Mode::WriteBack)?;
+    world.finish()?;
+    let dirty = world.engine.facts().dirty;
+    ensure!(
+        world.engine.retired().len() == 1 && slot_of(&world, 0) == bad && dirty == 1,
+        "{dirty} quarters are dirty after the start, in slot {:?} of {bad:?}",
+        slot_of(&world, 0)
+    );
+    world.settle()
+}
+
 /// Two frames of a run lie together on the SSD and are read at once.
 pub(super) fn among_others(core: &Core) -> Result<(), Fault> {
     let mut world = world(core, Mode::WriteThrough, 1)?;
