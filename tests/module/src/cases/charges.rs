@@ -117,7 +117,8 @@ fn paid() -> Result<()> {
         Ok(file.sync_all()?)
     })?;
     check("writes to the SSD", (all, 0), (all, all))?;
-    // Each waits for an intent mark, and a worker submits it.
+    // Without promotion they go to the disk. Each waits for an intent mark, and a worker submits it.
+    rig.mapped()?.message("promotion off")?;
     group.run(|| {
         for start in (1..=EACH).map(|region| region * MIB) {
             model[start..start + SECTOR].fill(6);
@@ -127,6 +128,7 @@ fn paid() -> Result<()> {
     })?;
     let sectors = (SECTOR * EACH) as u64;
     check("writes to the disk", (all, sectors), (all, all))?;
+    rig.mapped()?.message("promotion on")?;
     // The disk is what the user waits for; the SSD gets a copy.
     rig.mapped()?.message("mode writethrough")?;
     rig.wait_clean()?;
@@ -180,6 +182,8 @@ fn in_order() -> Result<()> {
     // Of writes it takes no more than there was room for before.
     io::set_queue(rig.origin.path(), "iosched/async_depth", "64")?;
     let file = io::direct(&rig.path()?)?;
+    // So the writes go to the disk, in write-back, too.
+    rig.mapped()?.message("promotion off")?;
     let mut writes = Vec::new();
     for (class, first) in [(IDLE, 0), (REAL_TIME, EACH)] {
         set_priority(class)?;
