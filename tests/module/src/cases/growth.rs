@@ -44,7 +44,8 @@ fn marks(gib: u64) -> Result<()> {
     rig.origin.test()?.message("stuck 0")?;
     io::write(&file, 0, &[1; 4096])?;
     file.sync_all()?;
-    // To a place that is not cached: under a mark.
+    // To a place that is not cached: under a mark. With promotion on, the SSD would take parts of quarters.
+    device.message("promotion off")?;
     io::write(&file, FAR + (512 << 10), &[2; 512])?;
     let marked = Status::of(&device)?;
     ensure!(marked.get("marked")? == 1 && marked.used == 2, "{marked:?}");
