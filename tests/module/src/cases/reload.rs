@@ -206,8 +206,12 @@ fn far_growth() -> Result<()> {
     );
     rig.keep(false)?;
     let file = io::direct(&rig.path()?)?;
-    // To a place that only the larger disk has, and that is not cached: under a mark.
+    // To a place that only the larger disk has, and that is not cached: under a mark. With promotion on, the SSD would
+    // take a part of a quarter.
+    rig.mapped()?.message("promotion off")?;
     io::write(&file, 60 << 30, &[9; 512])?;
+    let status = rig.status()?;
+    ensure!(status.get("marked")? == 1, "not under a mark: {status:?}");
     file.sync_all()?;
     ensure!(io::read(&file, 0, MIB)?[..] == data[..], "other data");
     Ok(())
