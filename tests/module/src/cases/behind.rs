@@ -21,6 +21,11 @@ pub const CASES: &[Entry] = &[
         "time: the SSD does not wait behind writes that the disk has no room for",
         || ssd_goes_on(Load::Writes),
     ),
+    // promise 33: uml-time/time: the SSD does not wait behind rests of quarters that the disk has no room for
+    (
+        "time: the SSD does not wait behind rests of quarters that the disk has no room for",
+        || ssd_goes_on(Load::Rests),
+    ),
     // promise 33: uml-time/time: the SSD does not wait behind discards that the disk has no room for
     (
         "time: the SSD does not wait behind discards that the disk has no room for",
@@ -41,19 +46,23 @@ pub const CASES: &[Entry] = &[
     ),
 ];
 
-/// What keeps the disk busy. Each request of the load waits for an intent mark first, so a worker of the module submits
-/// it.
+/// What keeps the disk busy. Each request of the load waits first, for an intent mark or for another write, so a worker of
+/// the module submits it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
-    /// Direct writes of single sectors. While promotion is off the SSD does not take them in write-back.
+    /// Direct writes of single sectors, with a copy, since their frames have slots. While promotion is off the SSD does
+    /// not take them in write-back.
     Writes,
+    /// Direct writes of which the disk is read for the rest of a quarter. Each waits for a write of the quarter before.
+    Rests,
     /// A discard of many regions, which the disk's queue splits into one request for each MiB.
     Discards,
-    /// The same writes from the page cache, without a thread that waits for them. The disk has room for all of them, but
-    /// its write-back throttling (wbt) lets only some of them in.
+    /// Single sectors from the page cache, without a copy, and without a thread that waits for them. The disk has room for
+    /// all of them, but its write-back throttling (wbt) lets only some of them in.
     Buffered,
 }
 
+const QUARTER: usize = 4096;
 /// Requests of the load; each goes to a MiB of its own.
 const REQUESTS: usize = 12;
 /// The first MiB beyond those of the load.
@@ -78,18 +87,33 @@ impl Begun {
     }
 }
 
+/// Begins a write and changes the model accordingly.
+fn write(file: &File, model: &mut [u8], start: usize, length: usize, with: u8) -> Result<Begun> {
+    let part = &mut model[start..start + length];
+    part.fill(with);
+    aio::Request::write(file, start as u64, part).map(Begun::Write)
+}
+
 /// Begins the load and changes the model accordingly.
 fn begin(load: Load, rig: &Rig, model: &mut [u8]) -> Result<Vec<Begun>> {
     let path = rig.path()?;
     let file = io::direct(&path)?;
     let mut begun = Vec::new();
+    if load == Load::Writes {
+        for start in (0..REQUESTS).map(|number| number * MIB) {
+            model[start..start + QUARTER].fill(4);
+            io::write(&file, start as u64, &model[start..start + QUARTER])?;
+        }
+    }
+    if load != Load::Rests {
+        rig.mapped()?.message("promotion off")?;
+    }
     for start in (0..REQUESTS).map(|number| number * MIB) {
         match load {
-            Load::Writes => {
-                model[start..start + SECTOR].fill(3);
-                let write =
-                    aio::Request::write(&file, start as u64, &model[start..start + SECTOR])?;
-                begun.push(Begun::Write(write));
+            Load::Writes => begun.push(write(&file, model, start + QUARTER, SECTOR, 3)?),
+            Load::Rests => {
+                begun.push(write(&file, model, start, QUARTER, 3)?);
+                begun.push(write(&file, model, start + QUARTER / 2, QUARTER, 4)?);
             }
             Load::Discards => model[start..start + MIB].fill(0),
             Load::Buffered => model[start..start + SECTOR].fill(3),
@@ -113,20 +137,14 @@ fn begin(load: Load, rig: &Rig, model: &mut [u8]) -> Result<Vec<Begun>> {
     Ok(begun)
 }
 
-/// Two writes at the same time over clean copies in one region, which need an intent mark; and a write that needs none.
+/// Two writes at the same time over clean copies in one region, which need an intent mark; a write that needs none; and
+/// one that waits for that.
 fn write_to_ssd(file: &File, model: &mut [u8], region: usize) -> Result<()> {
     let mut writes = Vec::new();
-    for start in [0, 8192, 65536].map(|offset| region * MIB + offset) {
-        model[start..start + 4096].fill(5);
-        writes.push(aio::Request::write(
-            file,
-            start as u64,
-            &model[start..start + 4096],
-        )?);
+    for (number, offset) in (5..).zip([0, 8192, 65536, 65536]) {
+        writes.push(write(file, model, region * MIB + offset, QUARTER, number)?);
     }
-    writes
-        .into_iter()
-        .try_for_each(|write| write.end().map(drop))
+    writes.into_iter().try_for_each(Begun::end)
 }
 
 fn ssd_goes_on(load: Load) -> Result<()> {
@@ -148,32 +166,36 @@ fn ssd_goes_on(load: Load) -> Result<()> {
     rig.quiet()?;
     file.sync_all()?;
     let before = rig.origin.stat()?;
-    rig.mapped()?.message("promotion off")?;
     let begun = begin(load, &rig, &mut model)?;
     // Wait until the marks are durable, and the workers have submitted as many requests as the disk has room for.
     sleep(ms(500));
-    let (_, writes) = rig.origin.in_flight()?;
+    let (reads, writes) = rig.origin.in_flight()?;
+    let (held, others) = match load {
+        Load::Rests => (reads, writes),
+        _ => (writes, reads),
+    };
     ensure!(
-        (1..REQUESTS as u64).contains(&writes),
-        "the disk holds {writes} requests of {REQUESTS}"
+        (1..REQUESTS as u64).contains(&held) && others == 0,
+        "the disk holds {held} requests of {REQUESTS}, and {others} others"
     );
     rig.mapped()?.message("promotion on")?;
     for region in BESIDE..BESIDE + REGIONS {
         let ((), time) = timed(|| write_to_ssd(&file, &mut model, region))?;
-        within("three writes to the SSD", time, 0, 100)?;
+        within("four writes to the SSD", time, 0, 100)?;
         let start = region * MIB;
         let (read, time) = timed(|| io::read(&file, start as u64, 4096))?;
         ensure!(read[..] == model[start..start + 4096], "wrong data");
         within("a read of the SSD", time, 0, 100)?;
     }
     let done = rig.origin.stat()? - before;
-    let all = if load == Load::Discards {
-        REQUESTS * MIB / SECTOR
-    } else {
-        REQUESTS
+    let each = match load {
+        Load::Discards => MIB,
+        Load::Rests => QUARTER / 2,
+        Load::Writes | Load::Buffered => SECTOR,
     };
+    let all = REQUESTS * each / SECTOR;
     ensure!(
-        done.written + done.discarded < all as u64,
+        done.read + done.written + done.discarded < all as u64,
         "the disk was not busy any more: {done:?}"
     );
     begun.into_iter().try_for_each(Begun::end)?;
