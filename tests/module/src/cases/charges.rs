@@ -117,17 +117,32 @@ fn paid() -> Result<()> {
         Ok(file.sync_all()?)
     })?;
     check("writes to the SSD", (all, 0), (all, all))?;
-    // Without promotion they go to the disk. Each waits for an intent mark, and a worker submits it.
-    rig.mapped()?.message("promotion off")?;
+    // The user waits for the rest of each quarter, and a worker writes the SSD, for nobody.
+    let begin = |region| region * MIB;
     group.run(|| {
-        for start in (1..=EACH).map(|region| region * MIB) {
-            model[start..start + SECTOR].fill(6);
+        for start in (1..=EACH).map(begin) {
+            model[start..start + SECTOR].fill(8);
             io::write(&file, start as u64, &model[start..start + SECTOR])?;
         }
         Ok(())
     })?;
     let sectors = (SECTOR * EACH) as u64;
-    check("writes to the disk", (all, sectors), (all, all))?;
+    let read = all + 7 * sectors;
+    check("rests of quarters", (read, 0), (all, all))?;
+    // Without promotion they go to the disk. Each waits for an intent mark, and a worker submits it. The first has a copy,
+    // since its frame has a slot.
+    rig.mapped()?.message("promotion off")?;
+    group.run(|| {
+        for start in (1..=EACH)
+            .map(begin)
+            .flat_map(|start| [start + 4096, start + 65536])
+        {
+            model[start..start + SECTOR].fill(6);
+            io::write(&file, start as u64, &model[start..start + SECTOR])?;
+        }
+        Ok(())
+    })?;
+    check("writes to the disk", (read, 2 * sectors), (all, all))?;
     rig.mapped()?.message("promotion on")?;
     // The disk is what the user waits for; the SSD gets a copy.
     rig.mapped()?.message("mode writethrough")?;
@@ -141,7 +156,7 @@ fn paid() -> Result<()> {
     })?;
     check(
         "writes to the disk, copied to the SSD",
-        (all, sectors + all),
+        (read, 2 * sectors + all),
         (all, all),
     )?;
     drop(file);
@@ -182,12 +197,16 @@ fn in_order() -> Result<()> {
     // Of writes it takes no more than there was room for before.
     io::set_queue(rig.origin.path(), "iosched/async_depth", "64")?;
     let file = io::direct(&rig.path()?)?;
-    // So the writes go to the disk, in write-back, too.
+    // A copy of each write is made for the slot, and goes to the disk, in write-back, too.
+    for start in (0..2 * EACH).map(|region| region * MIB) {
+        model[start..start + 4096].fill(6);
+        io::write(&file, start as u64, &model[start..start + 4096])?;
+    }
     rig.mapped()?.message("promotion off")?;
     let mut writes = Vec::new();
     for (class, first) in [(IDLE, 0), (REAL_TIME, EACH)] {
         set_priority(class)?;
-        for start in (first..first + EACH).map(|region| region * MIB) {
+        for start in (first..first + EACH).map(|region| region * MIB + 4096) {
             model[start..start + SECTOR].fill(7);
             let write = aio::Request::write(&file, start as u64, &model[start..start + SECTOR])?;
             writes.push((class, write));
