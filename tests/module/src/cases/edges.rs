@@ -132,8 +132,8 @@ fn unreadable() -> Result<()> {
     write(&rig, &mut model, PLACE + SECTOR, 31, 7)?;
     let status = rig.quiet()?;
     ensure!(
-        status.get("merges")? == 1 && status.get("disk_errors")? == 1,
-        "no rest failed: {status:?}"
+        status.get("merges")? == 1 && status.get("disk_errors")? == 0,
+        "a rest that no user misses counts as an error, or none was read: {status:?}"
     );
     ensure!(
         status.get("write_back")? == 0 && status.dirty == 0,
