@@ -107,6 +107,8 @@ struct Sub {
     lent: bool,
     /// Of a write: rests of quarters that are being read from the disk, and whether one could not be read.
     rests: (usize, bool),
+    /// Of a write: it has read rests before.
+    merged: bool,
     /// Of a fill: the reads that wait for the fill's memory.
     joined: Vec<u64>,
     /// When core was last asked to begin this part.

@@ -30,8 +30,9 @@ impl World {
         }
         if let Some(sub) = self.subs.get_mut(&id) {
             sub.rests = (rests.len(), false);
+            self.seen.merges += u64::from(!sub.merged);
+            sub.merged = true;
         }
-        self.seen.merges += 1;
         for (at, count) in rests {
             let place = (memory, at - base);
             self.read(Side::Origin, (at, count), place, token(id, Role::Rest));

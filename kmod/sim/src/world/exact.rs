@@ -90,6 +90,7 @@ impl World {
                 sub.request.is_some(),
                 sub.joined.len(),
                 sub.rests,
+                sub.merged,
             )
                 .hash(&mut hash);
             sub.private

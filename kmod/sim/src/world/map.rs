@@ -205,6 +205,7 @@ impl World {
             stream: false,
             lent: false,
             rests: (0, false),
+            merged: false,
             joined: Vec::new(),
             begun: self.now,
             answered: false,
