@@ -160,7 +160,7 @@ struct td_req {
 				 */
 	bool writeback;		/* goes to the SSD alone */
 	bool no_writeback;	/* write-back failed: to the disk */
-	bool no_rest;		/* the disk cannot read a rest */
+	bool no_rest;		/* caller, or the disk cannot: no rest is read */
 	bool uncleaned;		/* its cleaning failed: no limit holds it (B8) */
 	bool counted;		/* in its region's inflight */
 	bool drops;		/* a discard that drops dirty quarters */

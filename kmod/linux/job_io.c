@@ -127,6 +127,7 @@ static bool next_rest(struct tandem_job *job, enum submitter submitter)
 static void start_merge(struct tandem_job *job, enum submitter submitter)
 {
 	tandem_io_of(job->bio)->at_disk = true;
+	atomic_inc(&job->t->merges);
 	job->cursor = 0;
 	job->merging = true;
 	next_rest(job, submitter);
@@ -280,6 +281,7 @@ static u32 rest_done(struct tandem_job *job, struct td_list *woken)
 	if (ok && next_rest(job, IN_WORKER))
 		return 0;
 	job->merging = false;
+	atomic_dec(&t->merges);
 	flags = tandem_lock(t);
 	todo = td_rest_read(&t->engine, &job->req, ok, woken);
 	tandem_unlock(t, flags);

@@ -174,6 +174,7 @@ static int tandem_ctr(struct dm_target *ti, unsigned int argc, char **argv)
 	t->suspended = true;
 	atomic_set(&t->jobs, 0);
 	atomic_set(&t->bulk_runs, 0);
+	atomic_set(&t->merges, 0);
 	atomic_set(&t->foreground, 0);
 	atomic_long_set(&t->pages, 0);
 	init_waitqueue_head(&t->idle);

@@ -114,6 +114,7 @@ struct tandem {
 	bool watched;			/* lock: @watch runs */
 	atomic_t jobs;			/* in flight */
 	atomic_t bulk_runs;		/* runs of discards in flight (bulk.c) */
+	atomic_t merges;		/* writes that read a rest now (job_io.c) */
 	atomic_long_t pages;		/* private pages in use */
 	struct tandem_job *spare_job;	/* of one page, for the next small write (job.c) */
 	wait_queue_head_t idle;		/* jobs became 0, or the cache's own I/O ended */

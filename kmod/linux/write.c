@@ -63,6 +63,19 @@ static void submit_tracked(struct tandem *t, struct bio *bio, struct tandem_io *
 		tandem_submit_for_user(t, bio);
 }
 
+/* So many writes at most read a rest at a time when one more may that nobody waits for. */
+#define MERGES	8
+
+/*
+ * Write-back throttling (wbt) holds back writes that nobody waits for, but not their reads,
+ * which would delay those of users. So most such writes of parts of quarters go to the
+ * disk, where wbt sees them. A hint.
+ */
+static bool reads_no_rest(const struct tandem *t, const struct bio *bio)
+{
+	return !(bio->bi_opf & REQ_SYNC) && atomic_read(&t->merges) >= MERGES;
+}
+
 /*
  * Begin a write or a discard. @job: with the copy; NULL though a copy was @wanted: there
  * was no memory. Returns what core says. Process context.
@@ -79,6 +92,7 @@ static u32 begin(struct tandem *t, struct bio *bio, struct tandem_io *io,
 
 	if (job) {
 		r = tandem_job_req(job);
+		r->no_rest = reads_no_rest(t, bio);
 		io->end = TANDEM_END_PLAIN;
 	} else {
 		td_req_init(r, kind, sector, count, NULL, 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Write-back writes that begin or end inside a quarter (promises 1, 3, 16 and 20).
 
+use std::os::unix::fs::FileExt;
 use std::thread::sleep;
 
 use anyhow::{Context, Result, ensure};
@@ -33,6 +34,10 @@ pub const CASES: &[Entry] = &[
     (
         "edges: nothing else waits while a rest is read",
         waits_alone,
+    ),
+    (
+        "edges: few rests are read at a time for writes that nobody waits for",
+        background,
     ),
     (
         "edges: a mode without dirty data begins meanwhile",
@@ -209,6 +214,37 @@ fn waits_alone() -> Result<()> {
     rig.hold_reads(false)?;
     part.end()?;
     rig.shows(&model)?;
+    rig.equals(&model)
+}
+
+/// The others go to the disk, where write-back throttling holds them back.
+fn background() -> Result<()> {
+    const ALL: usize = 20;
+    const AT_A_TIME: u64 = 8;
+    let (rig, mut model) = held()?;
+    let file = io::buffered(&rig.path()?)?;
+    io::set_block_size(&file, SECTOR)?;
+    for start in (0..ALL).map(|number| number * MIB) {
+        model[start..start + SECTOR].fill(16);
+        file.write_all_at(&model[start..start + SECTOR], start as u64)?;
+    }
+    rig.hold_reads(true)?;
+    io::begin_write_out(&file)?;
+    let status = rig.until("nothing is left", |status| {
+        let value = |name| status.get(name).unwrap_or(0);
+        value("merges") + value("write_missed") == ALL as u64
+    })?;
+    ensure!(
+        status.get("merges")? == AT_A_TIME,
+        "not {AT_A_TIME} rests are read at a time: {status:?}"
+    );
+    // Somebody waits for this one.
+    let waited = begin(&rig, &mut model, 30 * MIB, 1, 17)?;
+    merges(&rig, AT_A_TIME + 1)?;
+    rig.hold_reads(false)?;
+    waited.end()?;
+    file.sync_all()?;
+    drop(file);
     rig.equals(&model)
 }
 
