@@ -154,6 +154,19 @@ bool td_index_has_room(const struct td_engine *e, u64 frame)
 	return false;
 }
 
+bool td_index_has_way(const struct td_engine *e, u64 frame)
+{
+	struct td_place p = place_of(e, frame);
+
+	for (u32 i = 0; i < td_ways(&e->layout); i++) {
+		u64 v = td_word_load(&e->words[nth_slot(e, p, frame, i)]);
+
+		if (td_word_is_free(v) || td_word_is_idle(v))
+			return true;
+	}
+	return false;
+}
+
 void td_index_note_free(struct td_engine *e, u64 first, u64 last)
 {
 	struct td_ledger *l = &e->ledger;

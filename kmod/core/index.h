@@ -37,6 +37,8 @@ bool td_index_clean_copy(const struct td_engine *e, u64 quarter, u64 *ssd_sector
 
 /* Is there a free slot for @frame? No lock; a hint. */
 bool td_index_has_room(const struct td_engine *e, u64 frame);
+/* Or one that td_index_take() may give up? Lock held; readers pin and unpin. A hint. */
+bool td_index_has_way(const struct td_engine *e, u64 frame);
 
 /*
  * Take a slot for @frame, which has none: BUSY, nothing valid. @near: a slot

@@ -87,6 +87,15 @@ static bool may_ask(const struct td_engine *e, const struct td_req *r, u64 frame
 	return !quarters || (edges && !r->no_rest && td_promotes(e));
 }
 
+/* Has each of these frames a slot, or could one be taken for it? */
+static bool have_slots(const struct td_engine *e, u64 first, u64 last)
+{
+	for (u64 f = first; f <= last; f++)
+		if (td_index_find(e, f) == TD_NO_SLOT && !td_index_has_way(e, f))
+			return false;
+	return true;
+}
+
 /*
  * Could @frame's part of @r be stored now? *adds: that would make a clean or free
  * quarter dirty. *slot holds the frame. *asks: the edges whose rest is needed first.
@@ -211,6 +220,9 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	      !td_ledger_place_dirty(l, r->sector))))
 		return TD_WB_NO;
 	if (asks) {
+		/* Else the rest would be read for nothing. */
+		if (!have_slots(e, first, last))
+			return TD_WB_NO;
 		/* The request has touched nothing yet, as in a gate (clean.c). */
 		r->phase = TD_PHASE_GATED;
 		r->asks = (u8)asks;

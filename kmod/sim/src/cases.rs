@@ -19,7 +19,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 26] = [
+pub const CASES: [(&str, Play); 27] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -39,6 +39,10 @@ pub const CASES: [(&str, Play); 26] = [
     (
         "a write of a part of a quarter whose rest cannot be read goes to the disk",
         edges::unreadable,
+    ),
+    (
+        "of a write for which there is no slot no rest is read",
+        edges::without_a_slot,
     ),
     (
         "an unreadable clean block costs its slot, also after a stop",
