@@ -83,7 +83,6 @@ fn read_once() -> Result<()> {
     // Parts of the same quarters, and one within a quarter.
     write(&rig, &mut model, PLACE + 3 * SECTOR, 2, 2)?;
     write(&rig, &mut model, start + 20 * SECTOR, 5, 3)?;
-    rig.shows(&model)?;
     let status = rig.status()?;
     ensure!(
         status.get("merges")? == 1 && status.get("write_back")? == 24 + 7,
@@ -97,6 +96,7 @@ fn read_once() -> Result<()> {
         "no rest was read: {:?}",
         rig.status()?
     );
+    rig.shows(&model)?;
     // The disk may take less at a time, and each piece has its edges.
     write(&rig, &mut model, PLACE + 2 * MIB + 5 * SECTOR, 2048, 15)?;
     let status = rig.status()?;
