@@ -31,10 +31,11 @@ pub enum Deed {
 
 const WRITE: Verb = Verb::Write { fua: false };
 
-/// Three frames compete for two slots; some requests overlap in a part.
-pub const DEEDS: [Deed; 11] = [
+/// Three frames compete for two slots; some requests overlap in a part, and one writes parts of quarters.
+pub const DEEDS: [Deed; 12] = [
     Deed::Ask(WRITE, 0, 8),
     Deed::Ask(WRITE, 0, 16),
+    Deed::Ask(WRITE, 4, 8),
     Deed::Ask(WRITE, 32, 32),
     Deed::Ask(WRITE, 64, 8),
     Deed::Ask(Verb::Write { fua: true }, 0, 8),

@@ -125,6 +125,12 @@ impl World {
         self.engine.facts().dirty > 0 && !self.dirty_quarters(first, count).is_empty()
     }
 
+    /// Whether the quarter with this sector is on the SSD.
+    pub(super) fn is_valid(&self, sector: u64) -> bool {
+        let mut words = self.engine.words().into_iter().map(Word::of);
+        words.any(|word| word.tag == sector / 32 && word.valid >> (sector % 32 / 8) & 1 != 0)
+    }
+
     /// First sectors of those quarters, among these sectors, whose data only the SSD has.
     pub(super) fn dirty_quarters(&self, first: u64, count: u64) -> Vec<u64> {
         let quarters = |word: Word| {

@@ -24,8 +24,8 @@ impl World {
                 "{at}+{count} is no rest of a quarter of #{op}, which writes {first}..{end}"
             );
             ensure!(
-                !self.is_dirty(at, count),
-                "sector {at}: the rest of a dirty quarter is read from the disk"
+                !self.is_valid(at),
+                "sector {at}: the rest of a quarter that is on the SSD is read from the disk"
             );
         }
         if let Some(sub) = self.subs.get_mut(&id) {
