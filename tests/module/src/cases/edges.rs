@@ -8,7 +8,8 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 
 use super::Entry;
-use super::time::ms;
+use super::failures::break_ssd;
+use super::time::{config as slow, ms};
 use super::writeback::config;
 use crate::aio::Request;
 use crate::io::{self, MIB, SECTOR};
@@ -39,16 +40,30 @@ pub const CASES: &[Entry] = &[
         "edges: few rests are read at a time for writes that nobody waits for",
         background,
     ),
+    ("edges: the SSD fails while a rest is read", || {
+        ssd_gone(false)
+    }),
+    // promise 18: uml-plain/edges: an SSD with dirty data fails while a rest is read
+    (
+        "edges: an SSD with dirty data fails while a rest is read",
+        || ssd_gone(true),
+    ),
     (
         "edges: a mode without dirty data begins meanwhile",
         new_mode,
     ),
 ];
 
-pub const TIMED: &[Entry] = &[(
-    "time: what was merged is written back when the disk is idle",
-    idle_again,
-)];
+pub const TIMED: &[Entry] = &[
+    (
+        "time: what was merged is written back when the disk is idle",
+        idle_again,
+    ),
+    (
+        "time: a suspend and a new table wait for a write whose rest is read",
+        suspended,
+    ),
+];
 
 /// A quarter's start, in bytes.
 const PLACE: usize = 5 * MIB;
@@ -132,24 +147,28 @@ fn kept_by_a_cut() -> Result<()> {
 /// The write itself may go where the disk can be written.
 fn unreadable() -> Result<()> {
     let (rig, mut model) = Rig::new(config())?;
-    let bad = (PLACE / SECTOR) as u64;
-    rig.origin.fail(bad, bad, true)?;
-    write(&rig, &mut model, PLACE + SECTOR, 31, 7)?;
-    let status = rig.quiet()?;
-    ensure!(
-        status.get("merges")? == 1 && status.get("disk_errors")? == 0,
-        "a rest that no user misses counts as an error, or none was read: {status:?}"
-    );
-    ensure!(
-        status.get("write_back")? == 0 && status.dirty == 0,
-        "a rest that could not be read is dirty: {status:?}"
-    );
-    rig.origin.fail(bad, bad, false)?;
-    ensure!(
-        rig.origin.content()? == model,
-        "the disk lacks the write: {:?}",
-        rig.status()?
-    );
+    // The only rest; the first of two; the second, when the first was read.
+    for (number, sectors, bad) in [(1, 31, 0), (2, 27, 0), (3, 27, 29)] {
+        let start = PLACE + number * MIB;
+        let bad = (start / SECTOR + bad) as u64;
+        rig.origin.fail(bad, bad, true)?;
+        write(&rig, &mut model, start + SECTOR, sectors, 7)?;
+        let status = rig.quiet()?;
+        ensure!(
+            status.get("merges")? == number as u64 && status.get("disk_errors")? == 0,
+            "a rest that no user misses counts as an error, or none was read: {status:?}"
+        );
+        ensure!(
+            status.get("write_back")? == 0 && status.dirty == 0,
+            "a rest that could not be read is dirty: {status:?}"
+        );
+        rig.origin.fail(bad, bad, false)?;
+        ensure!(
+            rig.origin.content()? == model,
+            "the disk lacks the write: {:?}",
+            rig.status()?
+        );
+    }
     rig.equals(&model)
 }
 
@@ -245,6 +264,72 @@ fn background() -> Result<()> {
     waited.end()?;
     file.sync_all()?;
     drop(file);
+    rig.equals(&model)
+}
+
+/// Then the write goes to the disk; but if the lost SSD has data that the disk lacks, the write fails.
+fn ssd_gone(dirty: bool) -> Result<()> {
+    let mut config = if dirty { config().keeping() } else { config() };
+    config.origin_under = Some(Under::Linear);
+    config.ssd_under = Some(Under::Linear);
+    let (rig, mut model) = Rig::new(config)?;
+    if dirty {
+        rig.keep(true)?;
+        write(&rig, &mut model, 0, 8, 18)?;
+    }
+    let before = model.clone();
+    rig.hold_reads(true)?;
+    let part = begin(&rig, &mut model, PLACE + SECTOR, 3, 19)?;
+    merges(&rig, 1)?;
+    break_ssd(&rig)?;
+    let other = write(&rig, &mut model, PLACE + MIB, 8, 20);
+    let state = if dirty { "stranded" } else { "bypass" };
+    rig.until(state, |status| status.state == state)?;
+    rig.hold_reads(false)?;
+    let part = part.end();
+    if !dirty {
+        part.and(other)?;
+        ensure!(rig.origin.content()? == model, "the disk lacks a write");
+        return rig.shows(&model);
+    }
+    ensure!(
+        part.is_err() && other.is_err(),
+        "a write was answered that no device has"
+    );
+    rig.keep(false)?;
+    ensure!(
+        rig.origin.content()?[MIB..] == before[MIB..],
+        "a write that failed went to the disk"
+    );
+    Ok(())
+}
+
+/// A suspend waits for the write, and so does a new table.
+fn suspended() -> Result<()> {
+    let (rig, mut model) = Rig::new(slow(500))?;
+    let device = rig.mapped()?;
+    for reload in [false, true] {
+        let start = PLACE + usize::from(reload) * MIB + SECTOR;
+        let before = rig.status()?;
+        let part = begin(&rig, &mut model, start, 3, 21)?;
+        let reads = rig.status()?;
+        ensure!(
+            reads.get("merges")? == before.get("merges")? + 1 && reads.dirty == before.dirty,
+            "no rest is being read: {reads:?}"
+        );
+        if reload {
+            device.load(rig.good_line(false))?;
+        }
+        device.suspend()?;
+        let status = rig.status()?;
+        device.resume()?;
+        part.end()?;
+        ensure!(
+            status.dirty == before.dirty + 8,
+            "suspended beside a write: {status:?}"
+        );
+        rig.shows(&model)?;
+    }
     rig.equals(&model)
 }
 
