@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Single cases: a few requests, and each I/O completed in an order that is written down here.
 
+mod discards;
 mod edges;
 mod promotion;
 mod start;
@@ -19,7 +20,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 27] = [
+pub const CASES: [(&str, Play); 28] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -35,6 +36,10 @@ pub const CASES: [(&str, Play); 27] = [
     (
         "a discard of dirty data writes none of that data to the disk",
         dirty_discard,
+    ),
+    (
+        "what a discard dropped under a write in place is not stored there again meanwhile",
+        discards::under_a_write,
     ),
     (
         "a write of a part of a quarter whose rest cannot be read goes to the disk",
