@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The drives of the simulated machine at its first start: one of each sort that a person may own.
 
-use super::memory;
 use super::world::{Block, Drive, Scene};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -169,7 +168,7 @@ pub fn scene() -> Scene {
         kernels: Vec::new(),
         stall_limit: Duration::from_secs(120),
         sample_period: Duration::from_secs(1),
-        memory_available: memory::TOTAL / 2,
+        memory_available: 8 << 30,
         fail_next: None,
         authorized: true,
         drives: BTreeMap::new(),
