@@ -9,6 +9,7 @@ use crate::host::device_mapper::{DeviceMapper, blocking, step};
 use crate::host::systemd;
 use crate::host::traits::Module;
 use crate::machine::kernels;
+use crate::machine::memory;
 use crate::machine::module::{built, is_usable, problem, refuses_unsigned, release};
 use async_trait::async_trait;
 use std::path::Path;
@@ -20,9 +21,9 @@ const LOADED: &str = "/sys/module/dm_tandem";
 const UNIT: &str = "modprobe@dm_tandem.service";
 /// The kernel has refused the module. A running kernel does not change the keys that it trusts.
 static REFUSED: AtomicBool = AtomicBool::new(false);
-/// Least available memory, in KiB, to load the module. The module takes far less, but with less memory the kernel is
+/// Least available memory, in bytes, to load the module. The module takes far less, but with less memory the kernel is
 /// about to kill programs.
-const MIN_MEMORY_KIB: u64 = 16 << 10;
+const MIN_MEMORY: u64 = 16 << 20;
 
 /// Whether the kernel can run a cache.
 pub fn state() -> ModuleState {
@@ -111,18 +112,10 @@ pub async fn load(connection: &Connection) -> Result<(), Failure> {
     let failure = if refuses_unsigned() {
         REFUSED.store(true, Ordering::Relaxed);
         Failure::new(Kind::ModuleRefused)
-    } else if available_memory_kib().is_some_and(|kib| kib < MIN_MEMORY_KIB) {
+    } else if memory::room().is_some_and(|room| room.available < MIN_MEMORY) {
         Failure::new(Kind::OutOfMemory)
     } else {
         Failure::new(Kind::ModuleFailed)
     };
     Err(failure.name(release).detail(detail))
-}
-
-fn available_memory_kib() -> Option<u64> {
-    let text = crate::read_lossy("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
 }
