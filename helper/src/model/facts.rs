@@ -188,6 +188,42 @@ pub struct Holder {
 }
 
 impl Device {
+    /// An empty device that nothing uses and of which nothing else is known.
+    pub fn empty(ident: Ident) -> Self {
+        Self {
+            ident,
+            number: String::new(),
+            table: None,
+            drive: None,
+            health: SsdHealth::unknown(),
+            partitioned: false,
+            table_type: String::new(),
+            part_name: String::new(),
+            part_type: String::new(),
+            usage: String::new(),
+            content_uuid: String::new(),
+            blank: true,
+            claimed: false,
+            snapshots: false,
+            carried: None,
+            volume: None,
+            clear_text: false,
+            read_only: false,
+            removable: false,
+            portable: false,
+            block_bytes: 0,
+            optimal_bytes: 0,
+            rotates: None,
+            swap: false,
+            holders: Vec::new(),
+            mounts: Vec::new(),
+            entries: Vec::new(),
+            found_at_start: false,
+            behind_lock: false,
+            submounts: Vec::new(),
+        }
+    }
+
     /// UDisks2 object path.
     pub fn object(&self) -> &str {
         self.ident.text.object.as_str()

@@ -3,7 +3,7 @@
 
 use super::{MINIMUM_SSD_BYTES, checks};
 use crate::model::facts::{Device, Facts, Ident};
-use tandem_api::{Failure, Kind, PlanSpec, SsdHealth, Target};
+use tandem_api::{Failure, Kind, PlanSpec, Target};
 
 /// Memory is taken in multiples of this.
 const MIB: u64 = 1 << 20;
@@ -38,35 +38,7 @@ pub(super) fn asked(
 /// The device as it will be: empty, and there whenever the computer runs.
 fn device(ident: Ident) -> Device {
     Device {
-        ident,
-        number: String::new(),
-        table: None,
-        drive: None,
-        health: SsdHealth::unknown(),
-        partitioned: false,
-        table_type: String::new(),
-        part_name: String::new(),
-        part_type: String::new(),
-        usage: String::new(),
-        content_uuid: String::new(),
-        blank: true,
-        claimed: false,
-        snapshots: false,
-        carried: None,
-        volume: None,
-        clear_text: false,
-        read_only: false,
-        removable: false,
-        portable: false,
-        block_bytes: 0,
-        optimal_bytes: 0,
-        rotates: None,
-        swap: false,
-        holders: Vec::new(),
-        mounts: Vec::new(),
-        entries: Vec::new(),
         found_at_start: true,
-        behind_lock: false,
-        submounts: Vec::new(),
+        ..Device::empty(ident)
     }
 }

@@ -18,7 +18,7 @@ use crate::model::action::MountDevice;
 use crate::model::facts::{Device, Facts, Holder, Ident, Mount, Mounter, StartEntry, StartTable};
 use std::collections::BTreeSet;
 use tandem_api::{
-    Failure, FileUser, Kind, Mode, ModeRefusal, PlanSpec, RefusedMode, SsdHealth, StepKind, Target,
+    Failure, FileUser, Kind, Mode, ModeRefusal, PlanSpec, RefusedMode, StepKind, Target,
     WarningKind,
 };
 
@@ -38,47 +38,18 @@ pub(crate) fn device(name: &str, size: u64) -> Device {
         size,
         ..DeviceText::none()
     };
+    let ident = Ident {
+        text,
+        diskseq: 1,
+        boot: "boot".into(),
+        hardware: format!("/serial-of-{}", &name[..3]),
+        ..Ident::default()
+    };
     Device {
-        ident: Ident {
-            text,
-            diskseq: 1,
-            boot: "boot".into(),
-            hardware: format!("/serial-of-{}", &name[..3]),
-            start: 0,
-            part_uuid: String::new(),
-            names: Vec::new(),
-            content_uuid: String::new(),
-            network: false,
-        },
-        number: String::new(),
-        table: None,
         drive: Some(format!("/drives/{}", &name[..3])),
-        health: SsdHealth::unknown(),
-        partitioned: false,
-        table_type: String::new(),
-        part_name: String::new(),
-        part_type: String::new(),
-        usage: String::new(),
-        content_uuid: String::new(),
-        blank: true,
-        claimed: false,
-        volume: None,
-        clear_text: false,
-        read_only: false,
-        removable: false,
-        portable: false,
         block_bytes: 512,
-        optimal_bytes: 0,
-        snapshots: false,
-        carried: None,
         rotates: Some(name.starts_with("sda")),
-        swap: false,
-        holders: Vec::new(),
-        mounts: Vec::new(),
-        entries: Vec::new(),
-        found_at_start: false,
-        behind_lock: false,
-        submounts: Vec::new(),
+        ..Device::empty(ident)
     }
 }
 
