@@ -236,21 +236,15 @@ mod tests {
 
     fn cache() -> OtherCache {
         OtherCache {
-            kind: OtherKind::Bcache,
-            id: "bcache0".into(),
-            name: "bcache0".into(),
-            mapped: DeviceText::none().object,
             mount_points: vec!["/srv".into()],
             disks: vec![device("WDC")],
             ssds: vec![device("Flash")],
-            state: OtherState::Working,
-            mode: OtherMode::Writeback,
             cache_bytes: 100_000_000_000,
             used_bytes: 4_000_000_000,
             unwritten_bytes: 2_000_000_000,
-            unwritten_known: true,
             read_hits: 3,
             read_misses: 1,
+            ..OtherCache::empty(OtherKind::Bcache, "bcache0")
         }
     }
 

@@ -116,21 +116,15 @@ async fn others(
         })
     };
     let bcache = OtherCache {
-        kind: OtherKind::Bcache,
-        id: "bcache0".to_owned(),
-        name: "bcache0".to_owned(),
-        mapped: DeviceText::none().object,
         mount_points: vec!["/srv/photos".to_owned()],
         disks: vec![device("sdx", "Seagull Barge", 4_000_000_000_000)?],
         ssds: vec![device("sdy", "Swift Dart", 250_000_000_000)?],
-        state: OtherState::Working,
-        mode: OtherMode::Writeback,
         cache_bytes: 250_000_000_000,
         used_bytes: 96_000_000_000,
         unwritten_bytes: 1_300_000_000,
-        unwritten_known: true,
         read_hits: 91,
         read_misses: 9,
+        ..OtherCache::empty(OtherKind::Bcache, "bcache0")
     };
     let lvm = OtherCache {
         kind: OtherKind::LvmCache,

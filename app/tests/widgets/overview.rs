@@ -5,7 +5,7 @@ use adw::prelude::*;
 use gtk::glib;
 use tandem_api::{
     CacheState, DeviceText, Direction, Failure, JobKind, JudgedDevice, Kind, ModuleProblem,
-    ModuleState, OtherCache, OtherKind, OtherMode, OtherState, Sample, SigningKey,
+    ModuleState, OtherCache, OtherKind, Sample, SigningKey,
 };
 use tandem_app::model::facts::{CacheFacts, JobFacts, ModuleFacts, ServiceFacts};
 use tandem_app::model::inventory::{Block, Drive, Snapshot};
@@ -230,21 +230,8 @@ fn menu(row: &adw::ActionRow) -> Vec<[String; 3]> {
 
 fn other_cache() -> OtherCache {
     OtherCache {
-        kind: OtherKind::Bcache,
-        id: "bcache0".into(),
-        name: "bcache0".into(),
-        mapped: DeviceText::none().object,
-        mount_points: vec![],
-        disks: vec![],
-        ssds: vec![],
-        state: OtherState::Working,
-        mode: OtherMode::Writeback,
-        cache_bytes: 0,
-        used_bytes: 0,
         unwritten_bytes: 2_000_000_000,
-        unwritten_known: true,
-        read_hits: 0,
-        read_misses: 0,
+        ..OtherCache::empty(OtherKind::Bcache, "bcache0")
     }
 }
 

@@ -99,6 +99,30 @@ pub struct OtherCache {
     pub read_misses: u64,
 }
 
+impl OtherCache {
+    /// A cache of this name that works in write-back, and has no devices and no data.
+    #[must_use]
+    pub fn empty(kind: OtherKind, name: &str) -> Self {
+        Self {
+            kind,
+            id: name.to_owned(),
+            name: name.to_owned(),
+            mapped: DeviceText::none().object,
+            mount_points: Vec::new(),
+            disks: Vec::new(),
+            ssds: Vec::new(),
+            state: OtherState::Working,
+            mode: OtherMode::Writeback,
+            cache_bytes: 0,
+            used_bytes: 0,
+            unwritten_bytes: 0,
+            unwritten_known: true,
+            read_hits: 0,
+            read_misses: 0,
+        }
+    }
+}
+
 impl OtherKind {
     /// Whether the service can remove caches of this kind at all.
     #[must_use]

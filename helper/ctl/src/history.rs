@@ -156,7 +156,7 @@ fn told_of_other(cache: &OtherCache, periods: &[OtherPeriod]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_api::{DeviceText, OtherKind, OtherMode, OtherState, Period};
+    use tandem_api::{OtherKind, Period};
 
     fn plain(words: Vec<String>) -> String {
         words.join("\n").replace('\u{a0}', " ")
@@ -194,23 +194,7 @@ mod tests {
 
     #[test]
     fn reads_of_the_ssd_are_left_out_where_nobody_knows_them() {
-        let cache = OtherCache {
-            kind: OtherKind::Bcache,
-            id: "bcache0".into(),
-            name: "bcache0".into(),
-            mapped: DeviceText::none().object,
-            mount_points: vec![],
-            disks: vec![],
-            ssds: vec![],
-            state: OtherState::Working,
-            mode: OtherMode::Writeback,
-            cache_bytes: 0,
-            used_bytes: 0,
-            unwritten_bytes: 0,
-            unwritten_known: true,
-            read_hits: 0,
-            read_misses: 0,
-        };
+        let cache = OtherCache::empty(OtherKind::Bcache, "bcache0");
         let period = |start: u64, ssd_known| OtherPeriod {
             start_us: start * 1_000_000,
             end_us: (start + 10) * 1_000_000,

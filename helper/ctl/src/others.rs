@@ -104,26 +104,13 @@ pub async fn write_back(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_api::{DeviceText, OtherMode, OtherState};
+    use tandem_api::{DeviceText, OtherState};
 
     #[test]
     fn what_comes_next_is_a_command_that_can_be_given() {
         let mut cache = OtherCache {
-            kind: OtherKind::Bcache,
-            id: "bcache0".into(),
-            name: "bcache0".into(),
-            mapped: DeviceText::none().object,
-            mount_points: vec![],
-            disks: vec![],
             ssds: vec![DeviceText::none()],
-            state: OtherState::Working,
-            mode: OtherMode::Writeback,
-            cache_bytes: 0,
-            used_bytes: 0,
-            unwritten_bytes: 0,
-            unwritten_known: true,
-            read_hits: 0,
-            read_misses: 0,
+            ..OtherCache::empty(OtherKind::Bcache, "bcache0")
         };
         assert!(next_words(&cache, "sda").ends_with("tandemctl remove bcache0"));
         (cache.state, cache.ssds) = (OtherState::WithoutSsd, vec![]);

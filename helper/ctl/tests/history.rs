@@ -10,8 +10,7 @@
 use std::process::Command;
 use std::sync::mpsc;
 use tandem_api::{
-    BUS_NAME, DeviceText, Failure, Kind, OtherCache, OtherKind, OtherMode, OtherPeriod, OtherState,
-    ROOT_PATH,
+    BUS_NAME, Failure, Kind, OtherCache, OtherKind, OtherMode, OtherPeriod, ROOT_PATH,
 };
 use tandem_stage::bus;
 use zbus::interface;
@@ -23,21 +22,9 @@ impl Manager {
     #[zbus(property)]
     fn other_caches(&self) -> Vec<OtherCache> {
         vec![OtherCache {
-            kind: OtherKind::LvmCache,
             id: "LVM-1".into(),
-            name: "films/movies".into(),
-            mapped: DeviceText::none().object,
-            mount_points: vec![],
-            disks: vec![],
-            ssds: vec![],
-            state: OtherState::Working,
             mode: OtherMode::Writethrough,
-            cache_bytes: 0,
-            used_bytes: 0,
-            unwritten_bytes: 0,
-            unwritten_known: true,
-            read_hits: 0,
-            read_misses: 0,
+            ..OtherCache::empty(OtherKind::LvmCache, "films/movies")
         }]
     }
 

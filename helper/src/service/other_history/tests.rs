@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::model::other_reading::{BlockTraffic, Counting, Counts};
-use tandem_api::{DeviceText, OtherCache, OtherKind, OtherMode, OtherState};
+use tandem_api::{OtherCache, OtherKind};
 
 const SECOND: u64 = 1_000_000;
 const BOOT: u64 = 20_000 * 24 * 3600 * SECOND;
@@ -17,21 +17,8 @@ fn seen(seconds: u64) -> OtherSeen {
     };
     OtherSeen {
         cache: OtherCache {
-            kind: OtherKind::Bcache,
-            id: "bcache0".into(),
-            name: "bcache0".into(),
-            mapped: DeviceText::none().object,
-            mount_points: vec![],
-            disks: vec![],
-            ssds: vec![],
-            state: OtherState::Working,
-            mode: OtherMode::Writeback,
-            cache_bytes: 0,
-            used_bytes: 0,
             unwritten_bytes: 7,
-            unwritten_known: true,
-            read_hits: 0,
-            read_misses: 0,
+            ..OtherCache::empty(OtherKind::Bcache, "bcache0")
         },
         reading: Some(OtherReading {
             time_us: seconds * SECOND,

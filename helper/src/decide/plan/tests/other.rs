@@ -15,21 +15,15 @@ fn facts() -> Facts {
 fn cache() -> OtherCache {
     let text = |name: &str| device(name, 1 << 40).ident.text;
     OtherCache {
-        kind: OtherKind::LvmCache,
         id: format!("LVM-{}", "a1".repeat(32)),
-        name: "films/my-movies".into(),
         mapped: text("md0").object,
         mount_points: vec!["/srv".into()],
         disks: vec![text("sda")],
         ssds: vec![text("sdb")],
-        state: OtherState::Working,
-        mode: OtherMode::Writeback,
         cache_bytes: 1 << 30,
         used_bytes: 1 << 20,
         unwritten_bytes: 1 << 16,
-        unwritten_known: true,
-        read_hits: 0,
-        read_misses: 0,
+        ..OtherCache::empty(OtherKind::LvmCache, "films/my-movies")
     }
 }
 

@@ -4,28 +4,17 @@
 use super::*;
 use crate::model::removal::OtherTask;
 use crate::model::shift::{Content, Shift};
-use tandem_api::{OtherCache, OtherKind, OtherMode, OtherState, StepKind};
+use tandem_api::{OtherCache, OtherKind, OtherState, StepKind};
 
 const BEFORE: u64 = 8192;
 
 /// A bcache device without a cache, over the partition `sda1`.
 fn cache() -> OtherCache {
     OtherCache {
-        kind: OtherKind::Bcache,
-        id: "bcache0".into(),
-        name: "bcache0".into(),
         mapped: object("bcache0"),
-        mount_points: vec![],
         disks: vec![device("sda", 1000 * GIB).ident.text],
-        ssds: vec![],
         state: OtherState::WithoutSsd,
-        mode: OtherMode::Writeback,
-        cache_bytes: 0,
-        used_bytes: 0,
-        unwritten_bytes: 0,
-        unwritten_known: true,
-        read_hits: 0,
-        read_misses: 0,
+        ..OtherCache::empty(OtherKind::Bcache, "bcache0")
     }
 }
 
