@@ -11,6 +11,7 @@ use tandem_app::widgets::module_page::ModulePage;
 use tandem_app::widgets::window::Window;
 use tandem_app::widgets::wizard::Wizard;
 
+use super::scrolled_to_end;
 use super::set_up::primary;
 use crate::stage::{hand, wizard};
 use crate::{Camera, Result};
@@ -45,13 +46,7 @@ pub async fn tour(
     levers.advance(15 * 60).await?;
     glib::timeout_future(Duration::from_millis(2500)).await;
     camera.take(window, "76-kernel-cache-page").await?;
-    let scroller = hand::shown(window)
-        .into_iter()
-        .filter_map(|widget| widget.downcast::<gtk::ScrolledWindow>().ok())
-        .next_back()
-        .ok_or("no page to scroll")?;
-    let height = scroller.vadjustment();
-    height.set_value(height.upper());
+    scrolled_to_end(window)?;
     glib::timeout_future(Duration::from_millis(300)).await;
     camera.take(window, "78-kernel-cache-about").await?;
     hand::press_removal(window).await;

@@ -10,6 +10,7 @@ use tandem_api::SimulationProxy;
 use tandem_app::widgets::window::Window;
 use tandem_app::widgets::wizard::Wizard;
 
+use super::scrolled_to_end;
 use super::set_up::primary;
 use crate::stage::{hand, wizard};
 use crate::{Camera, Result};
@@ -47,13 +48,7 @@ pub async fn tour(
     levers.advance(15 * 60).await?;
     wait(2500).await;
     camera.take(window, "89-memory-page").await?;
-    let scroller = hand::shown(window)
-        .into_iter()
-        .filter_map(|widget| widget.downcast::<gtk::ScrolledWindow>().ok())
-        .next_back()
-        .ok_or("no page to scroll")?;
-    let height = scroller.vadjustment();
-    height.set_value(height.upper());
+    let height = scrolled_to_end(window)?;
     wait(300).await;
     camera.take(window, "89-memory-about").await?;
     height.set_value(0.0);

@@ -49,3 +49,15 @@ pub async fn tour(application: &adw::Application, camera: &Camera) -> Result {
     trouble::tour(application, &window, camera, &levers).await?;
     found::tour(application, &window, camera, &levers, &bus).await
 }
+
+/// Scrolls the page of the window to its end. Returns the place, so that the page can be scrolled back.
+fn scrolled_to_end(window: &Window) -> Result<gtk::Adjustment> {
+    let scroller = hand::shown(window)
+        .into_iter()
+        .filter_map(|widget| widget.downcast::<gtk::ScrolledWindow>().ok())
+        .next_back()
+        .ok_or("no page to scroll")?;
+    let height = scroller.vadjustment();
+    height.set_value(height.upper());
+    Ok(height)
+}

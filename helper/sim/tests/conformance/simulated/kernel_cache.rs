@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! dm-cache of the kernel serves the cache, on a machine that cannot load the module.
 
-use super::fill;
+use super::starts_cold;
 use crate::Bench;
 use crate::common::until;
 use crate::writeback::reason;
@@ -69,17 +69,7 @@ async fn without_the_module_a_cache_is_made_used_and_removed() {
 #[tokio::test]
 async fn each_start_is_cold() {
     let (bench, levers) = bench().await;
-    bench.machine.create(&bench.spec).await.unwrap();
-    let cache = bench.the_cache().await;
-    let before = fill(&cache, &levers).await;
-    assert!(before > 0);
-    levers.restart().await.unwrap();
-    until("a cold start", async || {
-        let sample = cache.latest().await.unwrap();
-        cache.state().await == Ok(CacheState::Active) && sample.frames_used < before / 2
-    })
-    .await;
-    bench.machine.remove(&cache).await.unwrap();
+    starts_cold(&bench, &levers).await;
 }
 
 #[tokio::test]

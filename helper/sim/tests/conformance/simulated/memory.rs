@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A part of the computer's memory is in the place of the SSD.
 
-use super::fill;
+use super::starts_cold;
 use crate::Bench;
 use crate::common::{block, until};
 use std::time::{Duration, Instant};
@@ -127,17 +127,7 @@ async fn what_memory_cannot_do_is_refused_and_changes_nothing() {
 #[tokio::test]
 async fn each_start_makes_the_memory_anew() {
     let (bench, levers) = bench().await;
-    bench.machine.create(&bench.spec).await.unwrap();
-    let cache = bench.the_cache().await;
-    let before = fill(&cache, &levers).await;
-    assert!(before > 0);
-    levers.restart().await.unwrap();
-    until("a cold start", async || {
-        let sample = cache.latest().await.unwrap();
-        cache.state().await == Ok(CacheState::Active) && sample.frames_used < before / 2
-    })
-    .await;
-    bench.machine.remove(&cache).await.unwrap();
+    starts_cold(&bench, &levers).await;
     bench.nothing_lost().await;
 }
 
@@ -159,11 +149,7 @@ async fn memory_that_programs_need_is_given_back_and_taken_again() {
         })
         .await;
         // At the second attempt if the first fails.
-        until("no device in memory", async || {
-            let devices = bench.machine.manager().await.devices().await.unwrap();
-            devices.iter().all(|d| !d.device.name.starts_with("zram"))
-        })
-        .await;
+        no_memory(&bench).await;
         let ssd = cache.ssd_text().await.unwrap();
         assert_eq!(ssd, DeviceText::memory(GIB));
         // There is no room for the cache beside a fifth of the memory.
@@ -190,7 +176,7 @@ async fn memory_that_programs_need_is_given_back_and_taken_again() {
     bench.nothing_lost().await;
 }
 
-/// What uses the device in memory is gone, so the cache gives its memory back.
+/// Waits until no cache has memory.
 async fn no_memory(bench: &Bench) {
     until("no device in memory", async || {
         let devices = bench.machine.manager().await.devices().await.unwrap();

@@ -28,8 +28,9 @@ mod statistics;
 mod watch;
 mod writeback;
 
+use crate::Bench;
 use crate::common::until;
-use tandem_api::{CacheProxy, SimulationProxy};
+use tandem_api::{CacheProxy, CacheState, SimulationProxy};
 
 /// Lets ten minutes pass, and returns how many frames of the cache are filled then. The cache is watched from now on.
 async fn fill(cache: &CacheProxy<'_>, levers: &SimulationProxy<'_>) -> u64 {
@@ -40,4 +41,19 @@ async fn fill(cache: &CacheProxy<'_>, levers: &SimulationProxy<'_>) -> u64 {
     levers.advance(600).await.unwrap();
     until("ten minutes", async || time().await > before + 600_000_000).await;
     cache.latest().await.unwrap().frames_used
+}
+
+/// Makes the cache of the bench, fills it and removes it. The cache begins with nothing after a start of the machine.
+async fn starts_cold(bench: &Bench, levers: &SimulationProxy<'_>) {
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let before = fill(&cache, levers).await;
+    assert!(before > 0);
+    levers.restart().await.unwrap();
+    until("a cold start", async || {
+        let sample = cache.latest().await.unwrap();
+        cache.state().await == Ok(CacheState::Active) && sample.frames_used < before / 2
+    })
+    .await;
+    bench.machine.remove(&cache).await.unwrap();
 }
