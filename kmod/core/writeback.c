@@ -226,7 +226,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		/* The request has touched nothing yet, as in a gate (clean.c). */
 		r->phase = TD_PHASE_GATED;
 		r->asks = (u8)asks;
-		/* It may ask again, for the other edge, if a slot was lost meanwhile. */
+		/* The write may ask again, for the other edge, if a slot was lost meanwhile. */
 		if (!r->rests)
 			env_count(e->counters, TD_C_MERGES, 1);
 		return TD_WB_MERGE;

@@ -19,7 +19,7 @@ use std::time::Duration;
 pub const NOTES: &str = "/run/tandem/memory";
 /// Exit status of `tandem-assemble memory` if the kernel has no zram.
 pub const ABSENT: u8 = 3;
-/// What loads the kernel's zram.
+/// The program that loads the kernel's zram.
 const MODPROBE: &str = "/sbin/modprobe";
 /// udev's programs open each new device for a moment.
 const TRIES: u32 = 50;

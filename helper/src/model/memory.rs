@@ -6,7 +6,7 @@
 pub struct Room {
     /// All of it.
     pub total: u64,
-    /// What programs can have without swapping (`MemAvailable`).
+    /// The part that programs can have without swapping (`MemAvailable`).
     pub available: u64,
 }
 

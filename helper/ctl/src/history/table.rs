@@ -5,7 +5,7 @@ use gettextrs::gettext;
 use tandem_api::{OtherPeriod, Period, Span};
 use tandem_words::{bytes, fill, percent, rate};
 
-/// What came in a time. Amounts are bytes.
+/// The data that programs have read and written in a time. Amounts are bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     /// Microseconds in which somebody observed the cache.
@@ -15,7 +15,7 @@ pub struct Work {
     /// Read from the disk.
     pub disk: u64,
     pub written: u64,
-    /// What the SSD has served and what the disk has served, in the unit in which the hit rate is counted.
+    /// Reads that the SSD and the disk have served, in the unit in which the hit rate is counted.
     pub hits: u64,
     pub misses: u64,
     /// The most that was on the SSD only at one time; `None`: not known.
@@ -84,7 +84,7 @@ impl Work {
     }
 }
 
-/// What a table shows.
+/// How a table looks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Look {
     /// All reads are in one column.

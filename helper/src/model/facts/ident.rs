@@ -63,7 +63,7 @@ pub fn drive_name(text: &str) -> String {
         .join("_")
 }
 
-/// What the names of the parts of the computer's memory begin with that caches have in place of an SSD.
+/// The parts of the computer's memory that caches have in place of an SSD: their names begin so.
 const MEMORY_PREFIX: &str = "MEMORY-";
 
 /// [`Ident::hardware`] of the memory of this cache.
