@@ -184,7 +184,7 @@ impl Recovered {
                 let (disk, copy) = (self.disk[sector + at], self.ssd[on_ssd + at]);
                 ensure!(
                     disk == copy,
-                    "sector {}: the disk holds {}, its clean copy at {} of the SSD {}",
+                    "wrong content: sector {}: the disk holds {}, its clean copy at {} of the SSD {}",
                     sector + at,
                     contents.describe(disk),
                     on_ssd + at,
@@ -201,7 +201,7 @@ impl Recovered {
             let allowed = history.allowed(sector);
             let allowed: Vec<_> = allowed.iter().map(|&s| contents.describe(s)).collect();
             anyhow::bail!(
-                "sector {sector} shows {}, allowed are: {}",
+                "wrong content: sector {sector} shows {}, allowed are: {}",
                 contents.describe(stamp),
                 allowed.join(", ")
             )
