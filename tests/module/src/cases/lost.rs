@@ -45,8 +45,11 @@ pub const CASES: &[Entry] = &[
     // promise 19: uml-plain/lost: the write that the SSD fails waits until that is on record
     (
         "lost: the write that the SSD fails waits until that is on record",
-        waits_for_record,
+        || waits_for_record(0),
     ),
+    ("lost: so does a write with a rest of a quarter", || {
+        waits_for_record(2 * MIB + 512)
+    }),
     // promise 1: uml-plain/lost: what only the SSD was to get is durable on the disk
     (
         "lost: what only the SSD was to get is durable on the disk",
@@ -210,14 +213,14 @@ fn waits_asleep() -> Result<()> {
 }
 
 /// The group that calls the write dirty may have reached the SSD. Without a note of the loss, the SSD's copy would
-/// count after a cut.
-fn waits_for_record() -> Result<()> {
+/// count after a cut. A write that begins inside a quarter has memory of its own.
+fn waits_for_record(place: usize) -> Result<()> {
     let (rig, mut model) = loses_clean()?;
     let start = Instant::now();
     let (file, data) = (io::direct(&rig.path()?)?, io::random(4096, 3));
-    io::write(&file, 0, &data)?;
+    io::write(&file, place as u64, &data)?;
     let alone = start.elapsed();
-    model[..4096].copy_from_slice(&data);
+    model[place..place + 4096].copy_from_slice(&data);
     let status = rig.status()?;
     ensure!(status.state == "bypass", "{status:?}");
     ensure!(
