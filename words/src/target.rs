@@ -12,7 +12,7 @@ pub fn target_words(target: Target) -> [String; 2] {
         Target::DmCache => [
             gettext("The kernel's own cache (dm-cache)"),
             gettext(
-                "It begins empty at each start of the computer. If the SSD fails, programs may get errors until the SSD or the cache is removed.",
+                "It keeps what it holds when the computer is switched off in order, if the disk has ext4 or Btrfs. Otherwise, and after a crash, it begins empty. If the SSD fails, programs may get errors until the SSD or the cache is removed.",
             ),
         ],
     }
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_person_learns_which_cache_begins_empty_at_each_start() {
+    fn a_person_learns_which_cache_may_begin_empty() {
         for target in Target::ALL.iter().copied() {
             let [name, known] = target_words(target);
             assert!(name.contains("(dm-"), "{name}");

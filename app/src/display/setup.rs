@@ -183,8 +183,12 @@ pub fn daily_words(plan: &PlanReply, target: Target) -> Vec<[String; 2]> {
     };
     let start = [
         gettext("The cache starts automatically with your computer"),
-        if of_kernel || in_memory {
+        if in_memory {
             gettext("It begins empty then, and fills again with what you use often.")
+        } else if of_kernel {
+            gettext(
+                "After a crash, or without ext4 or Btrfs on the disk, it begins empty then, and fills again with what you use often.",
+            )
         } else {
             gettext("There is nothing to start or to look after.")
         },
@@ -342,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn daily_life_with_the_kernels_own_cache_begins_empty_at_each_start() {
+    fn daily_life_with_the_kernels_own_cache_may_begin_empty() {
         let plan = plan(Mode::Writethrough, &[StepKind::Map]);
         for target in Target::ALL.iter().copied() {
             let words = daily_words(&plan, target).concat().join("\n");

@@ -22,8 +22,8 @@ words! {
     Target {
         /// `dm-tandem`, Tandem's own module.
         Tandem = "tandem",
-        /// `dm-cache`, which comes with the kernel. The service runs it in write-through only, and it begins empty at each
-        /// start. It cannot be paused, and it knows no other setting.
+        /// `dm-cache`, which comes with the kernel. The service runs it in write-through only. It begins empty unless it was
+        /// stopped in order and the disk has ext4 or Btrfs. It cannot be paused, and it knows no other setting.
         DmCache = "cache",
     }
 }

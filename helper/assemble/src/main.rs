@@ -13,6 +13,7 @@ use tandem_helper::machine::memory::{self, Devices};
 use tandem_helper::machine::names;
 use tandem_helper::machine::store::{FOLDER, Store};
 use tandem_helper::start::boot;
+use tandem_helper::start::kernel_caches;
 use tandem_helper::start::shutdown;
 use tandem_helper::start::stop;
 
@@ -41,6 +42,8 @@ enum Command {
     /// A shutdown begins: write back what the records ask for
     #[command(long_flag = "drain")]
     Drain,
+    /// All file systems are unmounted: stop the caches that dm-cache serves in order
+    End,
     /// The end of a shutdown: stop the cache of the root file system in order
     #[command(long_flag = "stop")]
     Stop,
@@ -120,7 +123,11 @@ fn main() -> ExitCode {
         Some(Command::EndStart) => {
             boot::end_killed_start(std::env::var("SERVICE_RESULT").ok().as_deref());
         }
-        Some(Command::Drain) => with_records(&shutdown::run),
+        Some(Command::Drain) => {
+            with_records(&shutdown::run);
+            kernel_caches::begin();
+        }
+        Some(Command::End) => kernel_caches::end(),
         Some(Command::Stop) => stop::run(),
         Some(Command::Export { folder: to }) => {
             if let Err(e) = initramfs::export(&Store::open_untidied(folder), &to) {

@@ -224,7 +224,7 @@ fn described(argument: Arg, path: &str) -> Arg {
             "Prepare the SSD now, and use it from the next start of the computer on: for disks that are always in use",
         ),
         (_, "kernel_cache") => gettext(
-            "Have the kernel's own cache (dm-cache) serve it, without Tandem's kernel module: it begins empty at each start of the computer, knows only writethrough, and cannot be paused",
+            "Have the kernel's own cache (dm-cache) serve it, without Tandem's kernel module: it begins empty after a crash, and at each start of the computer unless the disk has ext4 or Btrfs, knows only writethrough, and cannot be paused",
         ),
         (_, "count") => gettext("End after this many samples"),
         (_, "span") => gettext("How far back: hour, day or month"),

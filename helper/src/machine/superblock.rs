@@ -46,6 +46,8 @@ pub struct Carried {
     pub uuid: String,
     /// Length of the disk, as the module knows it. The module takes a table of this length only.
     pub origin_sectors: u64,
+    /// Length of the SSD when the format was made.
+    pub ssd_sectors: u64,
     /// Identity of the disk ([`crate::model::facts::Ident::origin_id`]), hex.
     pub disk_id: String,
     /// No data is on the SSD only.
@@ -85,6 +87,7 @@ fn parse(bytes: &[u8; BYTES], copy: usize) -> Option<Carried> {
         },
         uuid: crate::hex(bytes.get(UUID)?),
         origin_sectors: long(ORIGIN_SECTORS)?,
+        ssd_sectors: long(SSD_SECTORS)?,
         sequence: long(SEQUENCE)?,
     })
 }
@@ -111,8 +114,8 @@ pub fn read(device: &impl FileExt) -> io::Result<Option<Carried>> {
 /// Copy number `copy` of the superblock of a cache that dm-cache serves. `disk_id`: identity of the disk
 /// ([`crate::model::facts::Ident::origin_id`]), hex. `sectors`: lengths of the disk and of the SSD.
 ///
-/// dm-tandem refuses the flag. Nothing that this superblock says of a region is used: dm-cache begins empty at each start,
-/// so the regions follow from the present length of the SSD.
+/// dm-tandem refuses the flag. This superblock says nothing of a region: the regions follow from the length of the SSD. With
+/// another length than the superblock has, dm-cache begins empty.
 pub fn of_dm_cache(uuid: &str, disk_id: &str, sectors: [u64; 2], copy: usize) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     let mut put = |at: usize, value: &[u8]| {

@@ -93,10 +93,9 @@ impl Pair {
     }
 
     /// Whether the cache forgets its clean copies when it is put over this disk. A disk on the network may have been
-    /// written by another computer at any moment before that, and not every such write leaves a trace. dm-cache does not
-    /// notice that its disk was written without it.
+    /// written by another computer at any moment before that, and not every such write leaves a trace.
     pub fn starts_cold(&self, disk: &Ident) -> bool {
-        self.copies_stale || disk.network || self.target == Target::DmCache
+        self.copies_stale || disk.network
     }
 
     /// What has the target of the cache in the kernel. The kernel loads dm-cache by itself when a table names the target.

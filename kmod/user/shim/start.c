@@ -121,6 +121,14 @@ u32 tdu_samples_probe(struct td_samples *s, bool compares, tdu_quarter_fn read,
 	return td_probe_end(&p);
 }
 
+bool tdu_samples_show_uses(const u8 *first, const u8 *btrfs, u64 origin_sectors)
+{
+	struct td_places p;
+
+	td_places_find(&p, first, btrfs, origin_sectors >> TD_QUARTER_SHIFT);
+	return p.format == TD_FORMAT_EXT || p.format == TD_FORMAT_BTRFS;
+}
+
 void tdu_samples_write(const struct td_samples *s, const struct tdu_geometry *g,
 		       u32 copy, u8 *bytes)
 {

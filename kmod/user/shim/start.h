@@ -69,6 +69,12 @@ void tdu_samples_pick(const struct tdu_engine *engine,
 u32 tdu_samples_probe(struct td_samples *s, bool compares, tdu_quarter_fn read,
 		      void *context);
 
+/*
+ * Does each use of the disk's file system change a quarter that is always sampled? @first,
+ * @btrfs: the quarters TD_HOME_FIRST and TD_HOME_BTRFS.
+ */
+bool tdu_samples_show_uses(const u8 *first, const u8 *btrfs, u64 origin_sectors);
+
 /* Fills TD_SAMPLES_BYTES. */
 void tdu_samples_write(const struct td_samples *s, const struct tdu_geometry *g,
 		       u32 copy, u8 *bytes);

@@ -498,6 +498,7 @@ static const struct tdu_api api = {
 	.samples_pick = tdu_samples_pick,
 	.samples_probe = tdu_samples_probe,
 	.samples_write = tdu_samples_write,
+	.samples_show_uses = tdu_samples_show_uses,
 };
 
 const struct tdu_api *tandem_user_api(void)

@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	19
+#define TDU_API_VERSION	20
 
 struct tdu_engine;
 
@@ -209,6 +209,8 @@ struct tdu_api {
 	void (*samples_write)(const struct td_samples *samples,
 			      const struct tdu_geometry *geometry, u32 copy,
 			      u8 *bytes);
+	bool (*samples_show_uses)(const u8 *first, const u8 *btrfs,
+				  u64 origin_sectors);
 };
 
 const struct tdu_api *tandem_user_api(void);

@@ -16,6 +16,9 @@ pub const COPY_SECTORS: u64 = 16;
 /// Bytes of a superblock, and of a block of samples.
 pub const BLOCK_BYTES: usize = 4096;
 
+/// Sectors of a quarter.
+const QUARTER_SECTORS: u64 = (BLOCK_BYTES / 512) as u64;
+
 /// One copy.
 pub type SuperCopy = [u8; 2 * BLOCK_BYTES];
 
@@ -297,6 +300,16 @@ impl Core {
             (self.api.samples_probe)(&mut samples.0, false, READ, context);
         }
         samples
+    }
+
+    /// Whether each use of the disk's file system changes a quarter that [`Self::sample`] always takes: that of ext2, ext3 and
+    /// ext4, and of Btrfs on one disk. False if a quarter that tells this cannot be read. kmod/FORMAT.md has the exceptions.
+    pub fn samples_show_uses(&self, origin_sectors: u64, read: Quarter<'_>) -> bool {
+        let homes = [0, 16].map(|quarter| read(quarter * QUARTER_SECTORS));
+        let [Some(first), Some(btrfs)] = homes else {
+            return false;
+        };
+        unsafe { (self.api.samples_show_uses)(first.as_ptr(), btrfs.as_ptr(), origin_sectors) }
     }
 
     /// One copy of these samples.

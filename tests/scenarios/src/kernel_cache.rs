@@ -68,20 +68,27 @@ SUMS
 set -- $(dmsetup status --target cache)
 echo "$@"
 [ $9 -gt $hits ] && [ ${15} = 0 ]"#;
-/// The disk is changed without its cache: the cache does not serve its old copies.
+/// The cache is stopped as at the end of a shutdown, by the unit that does it there. Its next start has its copies.
+const KEPT: &str = r#"set -e
+ENDED
+systemctl start tandem
+until dmsetup ls --target cache | grep -q tandem; do sleep 0.2; done
+WARM
+until mount /dev/mapper/tandem-* /srv/films 2>/dev/null; do sleep 0.2; done
+SUMS"#;
+/// The disk is changed without its cache after such a stop: the cache does not serve its old copies.
 const CHANGED: &str = r#"set -e
-systemctl stop tandem
-umount /srv/films
-dmsetup remove --retry $(dmsetup ls | sed -n 's/^\(tandem-[^ 	]*\).*/\1/p')
+ENDED
 mount /dev/DISK1 /srv/films
 dd if=/dev/urandom of=/srv/films/1 bs=1M count=8 conv=notrunc,fsync status=none
 (cd /srv/films; sha256sum 1 2 3 4 >/root/sums)
 umount /srv/films
 systemctl start tandem
 until dmsetup ls --target cache | grep -q tandem; do sleep 0.2; done
+COLD
 until mount /dev/mapper/tandem-* /srv/films 2>/dev/null; do sleep 0.2; done
 CACHED
-SUMS"#;
+SUMS; SUMS"#;
 /// The SSD was pulled out under the mounted file system. Until the service lets it go, dm-cache answers with errors, which the
 /// file system may note.
 const PULLED: &str = r#"set -e
@@ -111,6 +118,7 @@ dmsetup status --target cache"#;
 /// After a start of the machine.
 const STARTED: &str = r#"set -e
 until dmsetup ls --target cache | grep -q tandem; do sleep 0.2; done
+BEGINNING
 mkdir -p /srv/films
 until findmnt /srv/films || mount /dev/mapper/tandem-* /srv/films 2>/dev/null; do sleep 0.2; done
 SUMS; SUMS
@@ -143,6 +151,15 @@ e2fsck -fp /dev/DISK1 || [ $? = 1 ]
 e2fsck -fn /dev/DISK1
 tandemctl --json plan --erase-ssd DISK1 SSD 2>&1 | head -c 300
 if blkid -p /dev/SSD | grep tandem; then exit 1; fi"#;
+/// The stop at the end of a shutdown, up to the removal of the mappings.
+const ENDED: &str = r#"systemctl stop tandem
+umount /srv/films
+uuid=$(dmsetup info -c --noheadings -o uuid | sed -n 's/^TANDEM-//p')
+set -- $(dmsetup table --target cache)
+echo '[{"uuid":"'$uuid'","disk":"'$7'","ssd":"'$(cat /sys/class/block/SSD/dev)'","sectors":'$3'}]' >/run/tandem/in-force.json
+systemctl start tandem-end
+[ ! -e /run/tandem/in-force.json ]
+for name in $(dmsetup ls | sed -n 's/^\(tandem-[^ 	]*\|TDPART-[^ 	]*\).*/\1/p' | sort -r); do dmsetup remove --retry $name; done"#;
 /// A script for these devices.
 fn script(text: &str, names: &[String; 2]) -> String {
     let words = [
@@ -157,6 +174,13 @@ fn script(text: &str, names: &[String; 2]) -> String {
         (
             "CREATED",
             "tandemctl create --yes --erase-ssd --kernel-cache DISK1 SSD",
+        ),
+        ("ENDED", ENDED),
+        ("WARM", "BEGUN; [ ${8%/*} -gt 100 ]"),
+        ("COLD", "BEGUN; [ ${8%/*} -lt 100 ]"),
+        (
+            "BEGUN",
+            r#"set -- $(dmsetup status --target cache); echo "$@""#,
         ),
         ("DISK", &names[0]),
         ("SSD", &names[1]),
@@ -191,6 +215,7 @@ pub fn run(run: &mut Run) -> Result<()> {
     step(&mut vm, "without the module", REFUSED, run);
     step(&mut vm, "set up, with a killed service", CREATE, run);
     step(&mut vm, "hits are served from the SSD", HITS, run);
+    step(&mut vm, "a stop in order keeps the copies", KEPT, run);
     // promise 13: vm-kernel-cache/what was changed without the cache is read
     step(
         &mut vm,
@@ -209,24 +234,25 @@ pub fn run(run: &mut Run) -> Result<()> {
     vm.plug_again(&ssd)?;
     step(&mut vm, "the SSD is back", BACK, run);
     run.note(&vm.off_by("systemctl poweroff")?);
-    let mut vm = Vm::power_on(run.cx, &parts, &dir)?;
-    vm.up(BOOT)?;
-    vm.plug(&disk)?;
-    vm.plug(&ssd)?;
-    let names = [vm.device(SERIALS[0])?, vm.device(SERIALS[1])?];
-    checked(
-        &mut vm,
-        &names,
-        "after a start of the machine",
-        STARTED,
-        run,
-    );
-    step(
-        &mut vm,
-        "removed in use, with a killed service",
-        REMOVED,
-        run,
-    );
+    let started = |run: &Run| -> Result<(Vm, [String; 2])> {
+        let mut vm = Vm::power_on(run.cx, &parts, &dir)?;
+        vm.up(BOOT)?;
+        vm.plug(&disk)?;
+        vm.plug(&ssd)?;
+        let names = [vm.device(SERIALS[0])?, vm.device(SERIALS[1])?];
+        Ok((vm, names))
+    };
+    let begins = |with: &str| STARTED.replace("BEGINNING", with);
+    let (mut vm, names) = started(run)?;
+    let name = "the machine was switched off in order: the cache starts warm";
+    checked(&mut vm, &names, name, &begins("WARM"), run);
+    // Without a stop.
+    drop(vm);
+    let (mut vm, names) = started(run)?;
+    let name = "the power was cut: the cache starts empty";
+    checked(&mut vm, &names, name, &begins("COLD"), run);
+    let name = "removed in use, with a killed service";
+    checked(&mut vm, &names, name, REMOVED, run);
     Ok(())
 }
 
@@ -240,7 +266,7 @@ fn checked(vm: &mut Vm, names: &[String; 2], name: &str, text: &str, run: &mut R
 fn seen(vm: &mut Vm, script: &str, run: &Run) -> Result<()> {
     let done = vm.agent.sh(script, LONG).map(|told| run.note(&told));
     if done.is_err() {
-        let told = "journalctl --no-pager -o short-monotonic -u tandem | tail -40; dmsetup info -c; dmsetup table; dmsetup status; \
+        let told = "journalctl --no-pager -o short-monotonic -u tandem -u tandem-end | tail -40; dmsetup info -c; dmsetup table; dmsetup status; \
             findmnt /srv/films; lsblk; ls -la /var/lib/tandem/*; dmesg | tail -30; exit 0";
         run.note(&vm.agent.sh(told, SHORT)?);
     }

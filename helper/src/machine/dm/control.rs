@@ -14,7 +14,7 @@ mod repeat;
 
 pub use self::failure::{DmFailure, explain};
 pub use self::foreign::Foreign;
-pub use self::parts::{is_part, is_part_of};
+pub use self::parts::{is_part, is_part_of, note_stop};
 
 use self::failure::{failed, other};
 use self::repeat::each;
@@ -161,6 +161,18 @@ impl Control {
         Ok(entries.filter(|e| e.active).map(live).collect())
     }
 
+    /// The mappings that dm-cache serves and that run.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn dm_caches(&self) -> DmResult<Vec<LiveMapping>> {
+        let entries = self.entries()?;
+        let runs = |e: &&Entry| e.active && !e.suspended && e.table.target == DM_CACHE;
+        let running: Vec<_> = entries.iter().filter(runs).map(|e| &e.uuid).collect();
+        let live = self.live_mappings()?.into_iter();
+        Ok(live.filter(|live| running.contains(&&live.uuid)).collect())
+    }
+
     /// Resumes all our mappings that are suspended, so that their requests run again.
     ///
     /// # Errors
@@ -172,10 +184,42 @@ impl Control {
             forgotten,
             |entry| {
                 tracing::warn!(uuid = entry.uuid, "mapping was left suspended");
+                forget_stop(&entry.table);
                 self.with(&entry.uuid, |id| self.resume(id))
             },
             |entry, e| tracing::error!(uuid = entry.uuid, "it stays suspended: {e}"),
         )
+    }
+
+    /// Stops a cache that dm-cache serves, in order and for good, if no program has its mapping open. The metadata says so
+    /// then. For the end of a shutdown. True: the cache is stopped, or another program has removed its mapping.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn stop_dm_cache(&self, uuid: &str) -> DmResult<bool> {
+        let entries = self.entries()?;
+        let Some(ours) = entries.iter().find(|e| e.uuid == uuid) else {
+            return Ok(true);
+        };
+        if !ours.active || ours.suspended || ours.table.target != DM_CACHE {
+            return Ok(false);
+        }
+        self.with(uuid, |id| {
+            let info = self.dm.device_info(id);
+            if info.map_err(failed("look at a mapping"))?.open_count() > 0 {
+                return Ok(false);
+            }
+            self.suspend_for_good(id).map(|()| true)
+        })
+    }
+
+    /// Without a file system above the mapping, nothing has to be frozen.
+    fn suspend_for_good(&self, id: &DevId<'_>) -> DmResult<()> {
+        let flags = DmFlags::DM_SUSPEND | DmFlags::DM_SKIP_LOCKFS;
+        self.dm
+            .device_suspend(id, DmOptions::default().set_flags(flags))
+            .map(drop)
+            .map_err(failed("suspend"))
     }
 
     /// Stops the caches whose mappings get no more writes: suspends them for good, in order. For the end of a shutdown.
@@ -198,12 +242,7 @@ impl Control {
                     if !unused(&format!("{}:{}", device.major, device.minor), &name) {
                         return Ok(());
                     }
-                    // No file system is left above the mapping, so nothing has to be frozen.
-                    let flags = DmFlags::DM_SUSPEND | DmFlags::DM_SKIP_LOCKFS;
-                    self.dm
-                        .device_suspend(id, DmOptions::default().set_flags(flags))
-                        .map(drop)
-                        .map_err(failed("suspend"))
+                    self.suspend_for_good(id)
                 })
             },
             |entry, e| tracing::error!(uuid = entry.uuid, "it is not stopped: {e}"),
@@ -301,13 +340,24 @@ impl Control {
 
     fn load_cache(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
         if pair.target == Target::DmCache {
-            let line = self.cache_line(pair, table, sectors)?;
+            let (line, keeps) = self.cache_line(pair, table, sectors)?;
             let line = (0, sectors, DM_CACHE.to_owned(), line);
             let loaded = self.load(&pair.uuid, &[line]);
             if loaded.is_err() {
                 self.drop_parts(&pair.uuid);
             }
-            return loaded;
+            return match loaded {
+                // dm-cache does not take its old metadata. The second attempt clears the metadata.
+                Err(e) if keeps => {
+                    tracing::warn!(uuid = pair.uuid, "the cache begins empty: {e}");
+                    let table = Tandem {
+                        start_cold: true,
+                        ..table.clone()
+                    };
+                    self.load_cache(pair, &table, sectors)
+                }
+                loaded => loaded,
+            };
         }
         load_known(table, |table| {
             let line = (0, sectors, TARGET.to_owned(), table.to_string());
@@ -439,6 +489,17 @@ impl Control {
         })?;
         self.drop_parts(uuid);
         Ok(())
+    }
+}
+
+/// A mapping that was stopped runs again. Where dm-cache serves it, its SSD must not say any more that it was stopped. If that
+/// fails, the requests must go on all the same; the note still names the superblock of before the next mount.
+fn forget_stop(table: &Table) {
+    let ssd = table.devices.get(1).filter(|ssd| !ssd.is_empty());
+    if let (DM_CACHE, Some(ssd)) = (table.target.as_str(), ssd)
+        && let Err(e) = parts::forget_stop(ssd)
+    {
+        tracing::error!("the SSD still says that its cache was stopped: {e}");
     }
 }
 

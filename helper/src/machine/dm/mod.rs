@@ -3,6 +3,7 @@
 
 pub mod control;
 pub mod dm_cache;
+pub mod kept;
 pub mod mapping;
 pub mod message;
 pub mod status;

@@ -88,6 +88,7 @@ fn what_the_module_takes_is_recognised_with_the_same_values() {
                 let expected = Carried {
                     uuid: crate::hex(&geometry.uuid),
                     origin_sectors: geometry.origin_sectors,
+                    ssd_sectors: geometry.ssd_sectors,
                     disk_id: crate::hex(&geometry.origin_id[..length]),
                     clean: found.flags.has(Flags::CLEAN),
                     target: Target::Tandem,
@@ -182,6 +183,7 @@ fn the_module_refuses_an_ssd_that_dm_cache_serves() {
     let carried = Carried {
         uuid,
         origin_sectors: 1 << 20,
+        ssd_sectors: 1 << 24,
         disk_id: disk,
         clean: true,
         target: Target::DmCache,

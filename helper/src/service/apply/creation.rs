@@ -8,7 +8,7 @@ use crate::machine::store::Store;
 use crate::model::action::{Action, Pair};
 use crate::model::record::{CacheRecord, Intent};
 use std::io;
-use tandem_api::{DataState, Failure, Kind};
+use tandem_api::{DataState, Failure, Kind, Target};
 
 /// A working cache may be in use already, so its creation is finished. Otherwise the finished actions are undone. A
 /// creation that was being undone is not wanted any more: the undo goes on.
@@ -90,9 +90,24 @@ async fn finish(host: &dyn Host, store: &Store, intent: &Intent) -> bool {
             return false;
         }
     }
-    record(store, intent)
+    let recorded = record(store, intent);
+    if recorded.is_ok() {
+        stop_in_order(host, intent).await;
+    }
+    recorded
         .map_err(|e| tracing::error!("cannot record the cache: {e}"))
         .is_ok()
+}
+
+/// dm-cache starts warm only if the end of the shutdown stops it: see [`crate::start::kernel_caches`].
+async fn stop_in_order(host: &dyn Host, intent: &Intent) {
+    let of_kernel =
+        |action: &Action| matches!(action, Action::Map(pair) if pair.target == Target::DmCache);
+    if intent.actions.iter().any(of_kernel)
+        && let Err(e) = host.drain_at_shutdown().await
+    {
+        tracing::warn!("the cache starts empty next time: {e}");
+    }
 }
 
 /// Commits a creation: first the cache is recorded, then the job's record is dropped. A cache that was only assembled
@@ -148,6 +163,7 @@ pub(super) async fn create(
         let undone = undo(host, store, &intent, last, watcher).await;
         return Err(undone.add_to(not_recorded(e), &intent.actions));
     }
+    stop_in_order(host, &intent).await;
     Ok(Outcome::Done)
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A part of the computer's memory is in the place of the SSD.
 
-use super::starts_cold;
+use super::starts;
 use crate::Bench;
 use crate::common::{block, until};
 use std::time::{Duration, Instant};
@@ -127,7 +127,7 @@ async fn what_memory_cannot_do_is_refused_and_changes_nothing() {
 #[tokio::test]
 async fn each_start_makes_the_memory_anew() {
     let (bench, levers) = bench().await;
-    starts_cold(&bench, &levers).await;
+    starts(false, &bench, &levers).await;
     bench.nothing_lost().await;
 }
 

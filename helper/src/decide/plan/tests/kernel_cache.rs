@@ -51,17 +51,13 @@ fn what_dm_cache_cannot_do_is_refused_with_its_reason() {
     assert!(scene().with(system).plan().is_err());
 }
 
-/// dm-cache would serve what is old on the disk.
-// promise 19: programs/tandem_helper::decide::plan::tests::kernel_cache::each_start_of_dm_cache_is_cold
 #[test]
-fn each_start_of_dm_cache_is_cold() {
+fn a_start_of_dm_cache_loads_no_module() {
     let own = Pair::nowhere(Mode::Writethrough);
-    assert!(!own.starts_cold(&own.origin));
     let of_kernel = Pair {
         target: Target::DmCache,
         ..own.clone()
     };
-    assert!(of_kernel.starts_cold(&own.origin));
     assert_eq!(plan_of_start(&own), 1);
     assert_eq!(plan_of_start(&of_kernel), 0);
     // Records of earlier versions do not name the target.

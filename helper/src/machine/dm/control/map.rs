@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Puts the table of a cache in force.
 
+use super::parts;
 use super::repeat::twice;
 use super::{Control, DmResult, failed, other};
 use crate::machine::dm::mapping::Mapping;
@@ -31,6 +32,11 @@ impl Control {
                 .dm
                 .device_info(id)
                 .map_err(failed("find the mapping"))?;
+            // The disk is in use, and may have been written without its cache until now.
+            let table = &Tandem {
+                start_cold: table.start_cold || pair.target == Target::DmCache,
+                ..table.clone()
+            };
             let load = || self.load_cache(pair, table, sectors);
             load_checked(
                 load,
@@ -171,9 +177,13 @@ impl Control {
     /// something is to be forgotten: the table in force may not say so.
     fn run_again(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
         let forgets = table.start_cold || table.lost_generation > 0;
-        // dm-cache has begun empty when its parts were made.
-        if forgets && pair.target == Target::Tandem {
-            self.load_cache(pair, table, sectors)?;
+        match pair.target {
+            Target::Tandem if forgets => self.load_cache(pair, table, sectors)?,
+            Target::Tandem => {}
+            // dm-cache has forgotten when its parts were made.
+            Target::DmCache => {
+                parts::forget_stop(&table.ssd).map_err(|e| other("forget the stop", e))?;
+            }
         }
         self.with(&pair.uuid, |id| self.resume(id))?;
         self.works(pair)

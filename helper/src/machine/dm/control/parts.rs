@@ -3,28 +3,29 @@
 //! mapping of the cache uses the SSD.
 //!
 //! dm-cache does not notice that its disk was written without it, and after a crash it takes all its copies for newer than
-//! the disk. So each time that the parts are made, the old metadata is cleared first, and dm-cache begins empty.
+//! the disk. So when the parts are made, the old metadata is cleared first, and dm-cache begins empty, unless a stop in
+//! order and the disk itself show that the copies are still right.
 
 use super::prepare::quiet;
 use super::{Control, DmResult, failed, is_there, other};
 use crate::machine::dm::dm_cache::Layout;
+use crate::machine::dm::kept::{self, METADATA_HEAD};
 use crate::machine::dm::table::{DM_CACHE, LINEAR, Tandem};
 use crate::machine::mounts::nodes::device_number;
 use crate::machine::superblock;
 use crate::machine::wipe;
 use crate::model::action::Pair;
 use devicemapper::{DevId, DmName};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use tandem_api::{SECTOR_BYTES, Target};
 
 /// What the UUIDs and the names of the parts begin with; those of caches begin otherwise.
 pub const PARTS_PREFIX: &str = "TDPART-";
-/// Bytes at the start of the metadata that dm-cache looks at to tell an empty device.
-const METADATA_HEAD: usize = 4096;
 
 /// Names of the metadata and of the copies of a cache.
 fn names(uuid: &str) -> [String; 2] {
@@ -58,12 +59,17 @@ pub(super) fn below(number: &str) -> Option<String> {
 }
 
 impl Control {
-    /// The line of dm-cache's table for a cache, over its parts. Parts that a mapping uses stay as they are. Else they are
-    /// made anew, and an SSD that is to get a new format gets its superblock.
+    /// The line of dm-cache's table for a cache, over its parts, and whether the metadata of before was kept. Parts that a
+    /// mapping uses stay as they are. Else they are made anew, and an SSD that is to get a new format gets its superblock.
     ///
     /// # Errors
     /// `ENOSPC` if the SSD is too small, `EEXIST` if it is not empty and should be; else the errors of the kernel.
-    pub(super) fn cache_line(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<String> {
+    pub(super) fn cache_line(
+        &self,
+        pair: &Pair,
+        table: &Tandem,
+        sectors: u64,
+    ) -> DmResult<(String, bool)> {
         let ssd = self.length_of(&table.ssd)?;
         let too_small = || failed_with("divide the SSD", Errno::NOSPC);
         let layout = Layout::of(ssd).ok_or_else(too_small)?;
@@ -73,10 +79,10 @@ impl Control {
             .iter()
             .any(|e| e.uuid == pair.uuid && e.active && e.table.cached);
         if let ([Some(metadata), Some(data)], true) = (&known, used) {
-            return Ok(layout.line([metadata, data, &table.origin]));
+            return Ok((layout.line([metadata, data, &table.origin]), false));
         }
         self.remove_parts(&pair.uuid)?;
-        write_head(table, &layout, [sectors, ssd])?;
+        let keeps = write_head(table, &layout, [sectors, ssd])?;
         let part = |name: &str, (start, length): (u64, u64)| {
             let line = format!("{} {start}", table.ssd);
             let number = self.anonymous(name, length, LINEAR, &line)?;
@@ -85,7 +91,7 @@ impl Control {
         let [metadata, data] = names(&pair.uuid);
         let metadata = part(&metadata, layout.metadata)?;
         let data = part(&data, layout.data)?;
-        Ok(layout.line([&metadata, &data, &table.origin]))
+        Ok((layout.line([&metadata, &data, &table.origin]), keeps))
     }
 
     /// Removes the parts, if there are any. udev opens a device for a moment.
@@ -164,26 +170,72 @@ fn failed_with(what: &'static str, errno: Errno) -> super::DmFailure {
     }
 }
 
-/// Clears the old metadata, and writes both copies of the superblock where a new format is asked for. `sectors`: lengths of the
-/// disk and of the SSD.
+/// Forgets the note of the last stop, and clears the old metadata if the copies may be wrong. Writes both copies of the
+/// superblock where a new format is asked for, or where the lengths have changed. `sectors`: lengths of the disk and of the
+/// SSD. True: the metadata is as it was.
 ///
 /// # Errors
 /// `EBUSY` if a program uses the SSD, `EEXIST` if a new format is asked for and the SSD has something else, `ESTALE` if the
 /// cache on the SSD is that of another disk. Nothing is written then.
-fn write_head(table: &Tandem, layout: &Layout, sectors: [u64; 2]) -> DmResult<()> {
-    let written = exclusive(&table.ssd).and_then(|ssd| put_head(&ssd, table, layout, sectors));
+fn write_head(table: &Tandem, layout: &Layout, sectors: [u64; 2]) -> DmResult<bool> {
+    let may_keep = !table.new && !table.start_cold && table.lost_generation == 0;
+    let disk = may_keep.then(|| direct(&table.origin)).transpose();
+    let disk = disk.unwrap_or_else(|e| {
+        tracing::warn!("the disk is not compared: {e}");
+        None
+    });
+    let written =
+        exclusive(&table.ssd).and_then(|ssd| put_head(&ssd, disk.as_ref(), table, layout, sectors));
     written.map_err(|e| match Errno::from_io_error(&e) {
         Some(errno) => failed_with("write to the SSD", errno),
         None => other("write to the SSD", e),
     })
 }
 
-/// As [`write_head`], on an SSD that is open.
-fn put_head(ssd: &File, table: &Tandem, layout: &Layout, sectors: [u64; 2]) -> io::Result<()> {
-    let is_new = check_head(ssd, table)?;
-    ssd.write_all_at(&[0; METADATA_HEAD], layout.metadata.0 * SECTOR_BYTES)?;
+/// As [`write_head`], on an SSD that is open. Without `disk` the metadata is cleared.
+fn put_head(
+    ssd: &File,
+    disk: Option<&File>,
+    table: &Tandem,
+    layout: &Layout,
+    sectors: [u64; 2],
+) -> io::Result<bool> {
+    let known = check_head(ssd, table)? == Some(sectors);
+    let at = layout.metadata.0 * SECTOR_BYTES;
+    let judge = |disk: &File| -> io::Result<()> {
+        // The page cache may hold what was there before dm-cache wrote.
+        rustix::fs::fadvise(ssd, 0, None, rustix::fs::Advice::DontNeed)?;
+        let mut head = [0; METADATA_HEAD];
+        ssd.read_exact_at(&mut head, at)?;
+        let cache = kept::Of {
+            uuid: &table.uuid,
+            sectors: sectors[0],
+        };
+        let shown = [
+            (known, "another length"),
+            (kept::was_closed(&head, layout), "dm-cache was not closed"),
+            (
+                kept::is_as_noted(disk, ssd, cache)?,
+                "no stop is noted of the disk as it is",
+            ),
+        ];
+        match shown.into_iter().find(|(holds, _)| !holds) {
+            Some((_, missing)) => Err(io::Error::other(missing)),
+            None => Ok(()),
+        }
+    };
+    let judged = disk.map_or_else(|| Err(io::Error::other("it is to be empty")), judge);
+    if let Err(e) = &judged {
+        tracing::info!(uuid = table.uuid, "the cache begins empty: {e}");
+    }
+    let keeps = judged.is_ok();
+    kept::forget(ssd)?;
+    if keeps {
+        return Ok(true);
+    }
+    ssd.write_all_at(&[0; METADATA_HEAD], at)?;
     ssd.sync_all()?;
-    if is_new {
+    if !known {
         for (copy, at) in superblock::OFFSETS.into_iter().enumerate() {
             let (uuid, disk) = (&table.uuid, &table.origin_id);
             let bytes = superblock::of_dm_cache(uuid, disk, sectors, copy);
@@ -191,17 +243,18 @@ fn put_head(ssd: &File, table: &Tandem, layout: &Layout, sectors: [u64; 2]) -> i
             ssd.sync_all()?;
         }
     }
-    Ok(())
+    Ok(false)
 }
 
-/// Whether the SSD gets a new format. An attempt that was ended may have written it already.
-fn check_head(ssd: &impl FileExt, table: &Tandem) -> io::Result<bool> {
+/// The lengths of disk and SSD that the superblock has; none if the SSD gets a new format. An attempt that was ended may have
+/// written the superblock already.
+fn check_head(ssd: &impl FileExt, table: &Tandem) -> io::Result<Option<[u64; 2]>> {
     let carried = superblock::read(ssd)?;
     let ours = carried.filter(|carried| carried.uuid == table.uuid);
     match ours {
         Some(carried) if carried.target != Target::DmCache => Err(Errno::EXIST.into()),
         Some(carried) if carried.disk_id != table.origin_id => Err(Errno::STALE.into()),
-        Some(_) => Ok(false),
+        Some(carried) => Ok(Some([carried.origin_sectors, carried.ssd_sectors])),
         None if !table.new => Err(io::Error::other(
             "the SSD does not have this cache any more",
         )),
@@ -209,20 +262,65 @@ fn check_head(ssd: &impl FileExt, table: &Tandem) -> io::Result<bool> {
             let mut head = vec![0; superblock::AREA_BYTES as usize];
             ssd.read_exact_at(&mut head, 0)?;
             match head.iter().all(|byte| *byte == 0) {
-                true => Ok(true),
+                true => Ok(None),
                 false => Err(Errno::EXIST.into()),
             }
         }
     }
 }
 
+/// Opens the disk below a cache by its number, for reads past the page cache. The kernel's answers through the mapping do not
+/// change what the page cache of the disk holds.
+fn direct(number: &str) -> io::Result<File> {
+    let flags = OFlags::DIRECT.bits().cast_signed();
+    by_number(number, |node| {
+        OpenOptions::new().read(true).custom_flags(flags).open(node)
+    })
+}
+
+/// Notes what is on the disk of a cache that dm-cache served: see [`kept::note`]. The mapping does not run any more.
+/// Numbers of the disk and the SSD; length of the disk.
+///
+/// # Errors
+/// If the disk cannot be read, or the SSD has another cache or cannot be written.
+pub fn note_stop(uuid: &str, [disk, ssd]: [&str; 2], sectors: u64) -> io::Result<bool> {
+    let disk = direct(disk)?;
+    let ssd = by_number(ssd, |node| {
+        OpenOptions::new().read(true).write(true).open(node)
+    })?;
+    let carried = superblock::read(&ssd)?;
+    let is_ours = |c: &superblock::Carried| c.uuid == uuid && c.target == Target::DmCache;
+    if !carried.as_ref().is_some_and(is_ours) {
+        return Err(io::Error::other(
+            "the SSD does not have this cache any more",
+        ));
+    }
+    // What the mapping has answered may be in the volatile cache of the disk.
+    disk.sync_all()?;
+    kept::note(&disk, &ssd, kept::Of { uuid, sectors })
+}
+
+/// Forgets what was noted on this SSD (its number): its mapping, which was stopped, runs again.
+///
+/// # Errors
+/// If the SSD cannot be written.
+pub(super) fn forget_stop(ssd: &str) -> io::Result<()> {
+    let ssd = by_number(ssd, |node| OpenOptions::new().write(true).open(node))?;
+    kept::forget(&ssd)
+}
+
 /// Opens a block device by its number for exclusive use.
 fn exclusive(number: &str) -> io::Result<File> {
+    by_number(number, |node| wipe::open_alone(node))
+}
+
+/// Opens a block device by its number.
+fn by_number(number: &str, open: impl Fn(&Path) -> io::Result<File>) -> io::Result<File> {
     let name = std::fs::canonicalize(Path::new("/sys/dev/block").join(number))?;
     let name = name.file_name().ok_or(io::ErrorKind::NotFound)?;
     // In sysfs, a `/` of a device's name is a `!`.
     let node = Path::new("/dev").join(name.to_string_lossy().replace('!', "/"));
-    let file = wipe::open_alone(node)?;
+    let file = open(&node)?;
     match device_number(file.metadata()?.rdev()) == number {
         true => Ok(file),
         false => Err(io::Error::other("another device has taken the name")),
@@ -232,6 +330,7 @@ fn exclusive(number: &str) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::dm::kept::tests::{SECTORS, ext4, head as closed};
     use tandem_api::{DirtyLimit, Mode};
 
     fn table(new: bool) -> Tandem {
@@ -257,14 +356,15 @@ mod tests {
             let checked = check_head(&file, table);
             checked.map_err(|e| Errno::from_io_error(&e))
         };
-        assert_eq!(says(&table(true)), Ok(true));
+        assert_eq!(says(&table(true)), Ok(None));
         assert_eq!(says(&table(false)), Err(None), "nothing is there");
         for (copy, at) in superblock::OFFSETS.into_iter().enumerate() {
             let bytes = superblock::of_dm_cache(&table(true).uuid, "00ff", [8, 16], copy);
             file.write_all_at(&bytes, at).unwrap();
         }
-        assert_eq!(says(&table(true)), Ok(false), "an attempt was ended");
-        assert_eq!(says(&table(false)), Ok(false));
+        let known = Ok(Some([8, 16]));
+        assert_eq!(says(&table(true)), known, "an attempt was ended");
+        assert_eq!(says(&table(false)), known);
         let mut other = table(false);
         other.origin_id = "00fe".into();
         assert_eq!(says(&other), Err(Some(Errno::STALE)), "another disk");
@@ -285,22 +385,36 @@ mod tests {
         assert_eq!(says(&table(true)), Err(Some(Errno::EXIST)), "one byte");
     }
 
-    // promise 19: programs/tandem_helper::machine::dm::control::parts::tests::old_metadata_is_cleared_each_time
+    /// An SSD with what a target of before has left, and its neighbor.
+    fn left(file: &File, layout: &Layout) {
+        let head = closed(layout);
+        let at = layout.metadata.0 * SECTOR_BYTES;
+        file.write_all_at(&head, at).unwrap();
+        file.write_all_at(&[0x5a], at + METADATA_HEAD as u64)
+            .unwrap();
+    }
+
+    /// Whether the metadata is cleared, and nothing else.
+    fn is_cleared(file: &File, layout: &Layout) -> bool {
+        let mut found = [1; METADATA_HEAD + 1];
+        file.read_exact_at(&mut found, layout.metadata.0 * SECTOR_BYTES)
+            .unwrap();
+        assert_eq!(found[METADATA_HEAD], 0x5a);
+        found[..METADATA_HEAD] == [0; METADATA_HEAD]
+    }
+
+    // promise 19: programs/tandem_helper::machine::dm::control::parts::tests::old_metadata_is_cleared_without_a_stop_in_order
     #[test]
-    fn old_metadata_is_cleared_each_time() {
+    fn old_metadata_is_cleared_without_a_stop_in_order() {
         let file = tempfile::tempfile().unwrap();
-        let sectors = [8, 1 << 19];
+        let sectors = [SECTORS, 1 << 19];
         file.set_len(sectors[1] * SECTOR_BYTES).unwrap();
         let layout = Layout::of(sectors[1]).unwrap();
-        let at = layout.metadata.0 * SECTOR_BYTES;
+        let disk = ext4();
         for table in [table(true), table(false)] {
-            // What a target of before has left, and its neighbor.
-            file.write_all_at(&[0x5a; METADATA_HEAD + 1], at).unwrap();
-            put_head(&file, &table, &layout, sectors).unwrap();
-            let mut found = [1; METADATA_HEAD + 1];
-            file.read_exact_at(&mut found, at).unwrap();
-            assert_eq!(found[..METADATA_HEAD], [0; METADATA_HEAD]);
-            assert_eq!(found[METADATA_HEAD], 0x5a);
+            left(&file, &layout);
+            assert!(!put_head(&file, Some(&disk), &table, &layout, sectors).unwrap());
+            assert!(is_cleared(&file, &layout));
             let carried = superblock::read(&file).unwrap().unwrap();
             assert_eq!(
                 (carried.uuid, carried.target),
@@ -309,10 +423,63 @@ mod tests {
         }
         let mut other = table(false);
         other.origin_id = "00fe".into();
-        file.write_all_at(&[0x5a; METADATA_HEAD], at).unwrap();
-        put_head(&file, &other, &layout, sectors).unwrap_err();
-        let mut found = [0; METADATA_HEAD];
-        file.read_exact_at(&mut found, at).unwrap();
-        assert_eq!(found, [0x5a; METADATA_HEAD], "nothing was written");
+        left(&file, &layout);
+        put_head(&file, Some(&disk), &other, &layout, sectors).unwrap_err();
+        assert!(!is_cleared(&file, &layout), "nothing was written");
+    }
+
+    // promise 19: programs/tandem_helper::machine::dm::control::parts::tests::a_stop_in_order_keeps_the_copies_once
+    #[test]
+    fn a_stop_in_order_keeps_the_copies_once() {
+        let file = tempfile::tempfile().unwrap();
+        let sectors = [SECTORS, 1 << 19];
+        file.set_len(sectors[1] * SECTOR_BYTES).unwrap();
+        let layout = Layout::of(sectors[1]).unwrap();
+        let (disk, table) = (ext4(), table(false));
+        put_head(
+            &file,
+            None,
+            &Tandem {
+                new: true,
+                ..table.clone()
+            },
+            &layout,
+            sectors,
+        )
+        .unwrap();
+        let stopped = || {
+            left(&file, &layout);
+            let cache = kept::Of {
+                uuid: &table.uuid,
+                sectors: sectors[0],
+            };
+            assert!(kept::note(&disk, &file, cache).unwrap());
+        };
+        let starts = |disk: Option<&File>, sectors| {
+            let keeps = put_head(&file, disk, &table, &layout, sectors).unwrap();
+            assert_eq!(is_cleared(&file, &layout), !keeps);
+            keeps
+        };
+        stopped();
+        assert!(starts(Some(&disk), sectors));
+        // A crash follows: the note counted once.
+        assert!(!starts(Some(&disk), sectors));
+        stopped();
+        assert!(!starts(None, sectors), "the table says that it is cold");
+        stopped();
+        file.write_all_at(&[3], layout.metadata.0 * SECTOR_BYTES + 4)
+            .unwrap();
+        assert!(!starts(Some(&disk), sectors), "the metadata is not closed");
+        stopped();
+        disk.write_all_at(&[1], 1024 + 52).unwrap();
+        assert!(!starts(Some(&disk), sectors), "another mount");
+        stopped();
+        let grown = [SECTORS + 8, 1 << 19];
+        assert!(!starts(Some(&disk), grown), "another length");
+        stopped();
+        assert!(
+            starts(Some(&disk), grown),
+            "the superblock has the new length"
+        );
     }
 }
