@@ -3,10 +3,11 @@
 
 use anyhow::Result;
 
+use super::kept::BOOT;
 use super::scene::machine_with_root;
 use tandem_guest::disks::{self, Scratch};
 use tandem_guest::guest::{LONG, SHORT};
-use tandem_guest::vm::{Parts, Vm};
+use tandem_guest::vm::{Disk, Parts, Vm};
 use tandem_harness::layer::Run;
 
 /// Size of each disk in MiB.
@@ -75,6 +76,27 @@ moved() {
 	for file in wanted now; do tr -d ' ' </root/$file >/root/$file.plain; done
 	diff /root/wanted.plain /root/now.plain
 	[ "$(cat /sys/class/block/${1}1/start) $(cat /sys/class/block/${1}1/size)" = "2064 409584" ]
+}
+# The partition of KILLDISK is as before or moved, whole.
+ended() {
+	udevadm settle
+	if [ -e /sys/class/block/KILLDISK1/bcache/dev ]; then
+		ends="$ends old"
+		sfdisk --dump /dev/KILLDISK | diff /root/table-KILLDISK -
+		name=$(above KILLDISK1)
+		mount /dev/$name /srv/kill
+		check /srv/kill
+		umount /srv/kill
+		echo 1 >/sys/block/$name/bcache/stop
+		while [ -e /sys/block/$name ]; do sleep 0.1; done
+	else
+		ends="$ends moved"
+		moved KILLDISK
+		mount /dev/KILLDISK1 /srv/kill
+		check /srv/kill
+		umount /srv/kill
+	fi
+	wipefs -qa /dev/KILLDISK1
 }
 # What udev and bcache do with all devices at the start of the machine.
 restarted() {
@@ -174,24 +196,7 @@ for moment in 0 0.2 0.4 0.6 0.8 1 1.3 1.6; do
 	wait $job || true
 	for _ in $(seq 300); do [ -z "$(ls /var/lib/tandem/moves)" ] && break; tandemctl list >/dev/null || true; sleep 0.2; done
 	[ -z "$(ls /var/lib/tandem/moves)" ]
-	udevadm settle
-	if [ -e /sys/class/block/KILLDISK1/bcache/dev ]; then
-		ends="$ends old"
-		sfdisk --dump /dev/KILLDISK | diff /root/table-KILLDISK -
-		name=$(above KILLDISK1)
-		mount /dev/$name /srv/kill
-		check /srv/kill
-		umount /srv/kill
-		echo 1 >/sys/block/$name/bcache/stop
-		while [ -e /sys/block/$name ]; do sleep 0.1; done
-	else
-		ends="$ends moved"
-		moved KILLDISK
-		mount /dev/KILLDISK1 /srv/kill
-		check /srv/kill
-		umount /srv/kill
-	fi
-	wipefs -qa /dev/KILLDISK1
+	ended
 done
 echo "ends:$ends"
 case $ends in *moved*) ;; *) exit 1 ;; esac"#;
@@ -225,18 +230,41 @@ mount /dev/$(above KILLDISK1) /srv/kill
 check /srv/kill
 umount /srv/kill"#;
 
+/// Begins a move. The power is cut then.
+const CUT: &str = r#"
+modprobe bcache
+dd if=/dev/zero of=/dev/KILLDISK bs=1M count=4 conv=notrunc status=none
+echo 'size=409600' | sfdisk --quiet --label gpt --wipe always /dev/KILLDISK
+udevadm settle
+make KILLDISK1 /srv/kill
+sfdisk --dump /dev/KILLDISK >/root/table-KILLDISK
+name=$(above KILLDISK1)
+umount /srv/kill
+sync
+setsid -f sh -c "for _ in 1 2 3 4 5 6 7 8 9; do tandemctl remove --yes $name; sleep 1; done" >/dev/null 2>&1 </dev/null
+for _ in $(seq 600); do [ -n "$(ls /var/lib/tandem/moves 2>/dev/null)" ] && break; sleep 0.02; done
+[ -n "$(ls /var/lib/tandem/moves)" ]
+sleep MOMENT"#;
+/// The next start ends the move, or undoes the move as a whole, though no person and no program asks.
+const AFTER_CUT: &str = r#"
+for _ in $(seq 300); do [ -z "$(ls /var/lib/tandem/moves)" ] && break; sleep 0.2; done
+[ -z "$(ls /var/lib/tandem/moves)" ]
+ended
+echo "ends:$ends""#;
+/// Seconds from the record of a move to the cut.
+const MOMENTS: [&str; 3] = ["0.5", "2", "4"];
+
 /// Runs the layer.
 pub fn run(run: &mut Run) -> Result<()> {
     let parts = Parts::get(run.cx)?;
     let scratch = Scratch::new()?;
-    let (_, mut vm) = machine_with_root(run, &parts, &scratch)?;
-    let mut names = Vec::new();
-    for (number, (serial, word, is_ssd)) in (0..).zip(DISKS) {
+    let (dir, mut vm) = machine_with_root(run, &parts, &scratch)?;
+    let mut plugged = Vec::new();
+    for (number, (serial, _, is_ssd)) in (0..).zip(DISKS) {
         let wwn = 0x5000_c500_0000_0300 + number;
-        let disk = disks::empty(scratch.path(), serial, wwn, MIB, is_ssd)?;
-        vm.plug(&disk)?;
-        names.push((word, vm.device(serial)?));
+        plugged.push(disks::empty(scratch.path(), serial, wwn, MIB, is_ssd)?);
     }
+    let mut names = plug(&mut vm, &plugged)?;
     for (case, script) in [
         ("a GPT partition becomes plain, and gets a cache", GPT),
         ("a primary partition of an MBR becomes plain", MBR),
@@ -250,14 +278,42 @@ pub fn run(run: &mut Run) -> Result<()> {
         if !run.wants(case) {
             continue;
         }
-        let mut script = format!("{COMMON}{script}");
-        for (word, name) in &names {
-            script = script.replace(word, name);
-        }
-        let done = seen_in(&mut vm, &script, run);
+        let done = seen_in(&mut vm, &named(script, &names), run);
         run.check(case, done);
     }
+    for moment in MOMENTS {
+        let case = format!("the power is cut {moment} s after the beginning: as before or moved");
+        if !run.wants(&case) {
+            continue;
+        }
+        let cut = CUT.replace("MOMENT", moment);
+        let begun = seen_in(&mut vm, &named(&cut, &names), run);
+        drop(vm);
+        vm = Vm::power_on(run.cx, &parts, &dir)?;
+        vm.up(BOOT)?;
+        names = plug(&mut vm, &plugged)?;
+        let ended = begun.and_then(|()| seen_in(&mut vm, &named(AFTER_CUT, &names), run));
+        run.check(&case, ended);
+    }
     Ok(())
+}
+
+/// Plugs all disks in, and returns the name of each with its word in the scripts.
+fn plug(vm: &mut Vm, plugged: &[Disk]) -> Result<Vec<(&'static str, String)>> {
+    let each = plugged.iter().zip(DISKS);
+    each.map(|(disk, (serial, word, _))| {
+        vm.plug(disk)?;
+        Ok((word, vm.device(serial)?))
+    })
+    .collect()
+}
+
+/// A script with the functions that it calls, for the devices with these names.
+fn named(script: &str, names: &[(&'static str, String)]) -> String {
+    let script = format!("{COMMON}{script}");
+    names
+        .iter()
+        .fold(script, |script, (word, name)| script.replace(word, name))
 }
 
 /// Runs a script. After a failure the state of the machine is noted.
