@@ -10,7 +10,7 @@ use tandem_helper::host::device_mapper::DeviceMapper;
 use tandem_helper::kinds;
 use tandem_helper::machine::store::{FOLDER, Store};
 use tandem_helper::service::Service;
-use tandem_helper::start::removable;
+use tandem_helper::start::{kernel_caches, removable};
 
 /// Builds, watches and removes SSD caches; started by D-Bus.
 #[derive(Parser)]
@@ -75,6 +75,7 @@ fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let store = Store::open(&arguments.folder())?;
+    kernel_caches::forget();
     // A request that waits for a mapping would keep the calls below from ending.
     kinds::end_pauses();
     let connection = tandem_helper::service::connection::system().await?;

@@ -42,8 +42,8 @@ enum Command {
     /// A shutdown begins: write back what the records ask for
     #[command(long_flag = "drain")]
     Drain,
-    /// All file systems are unmounted: stop the caches that dm-cache serves in order
-    End,
+    /// The end of a shutdown: note the disks of the caches that dm-cache served
+    Note,
     /// The end of a shutdown: stop the cache of the root file system in order
     #[command(long_flag = "stop")]
     Stop,
@@ -127,7 +127,7 @@ fn main() -> ExitCode {
             with_records(&shutdown::run);
             kernel_caches::begin();
         }
-        Some(Command::End) => kernel_caches::end(),
+        Some(Command::Note) => kernel_caches::end(),
         Some(Command::Stop) => stop::run(),
         Some(Command::Export { folder: to }) => {
             if let Err(e) = initramfs::export(&Store::open_untidied(folder), &to) {

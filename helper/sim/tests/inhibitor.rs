@@ -133,7 +133,7 @@ async fn the_machine_stays_on_while_a_job_works_and_not_while_it_is_paused() {
     until("the lock", async || login.held() == 1).await;
     let job = machine.job(path.clone()).await;
     until("the drain", async || job.pausable().await.unwrap()).await;
-    assert_eq!(login.held(), 1);
+    assert_eq!(login.held(), 1, "the lock stays");
     job.pause().await.unwrap();
     until("no lock in a pause", async || login.held() == 0).await;
     job.resume().await.unwrap();

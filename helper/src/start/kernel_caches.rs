@@ -1,23 +1,38 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Stops the caches that dm-cache serves, and notes what their disks have, so that the next start is warm.
+//! Notes what the disks of the caches have that dm-cache served, so that the next start is warm.
 //!
-//! When a shutdown begins, `tandem-drain.service` writes down which of them are in force. After the last file system is
-//! unmounted, `tandem-end.service` stops them. Another program may have removed a mapping by then (`blkdeactivate` of LVM
-//! does). Its disk counts as well: nothing but the shutdown has used the disk since it was written down. A cache that is not
-//! in force when the shutdown begins is left alone, for its disk may have been in use.
+//! When a shutdown begins, `tandem-drain.service` writes down which of them are in force. At its very end systemd has unmounted all
+//! file systems and removed the mappings, or another program has (`blkdeactivate` of LVM), which stops dm-cache in order. Then this
+//! notes their disks: since the list was written, nothing but the shutdown has used them. A cache that is not in force when the
+//! shutdown begins is left alone, for its disk may have been in use without it.
 
+use crate::machine::clock::boottime_us;
 use crate::machine::dm::control::{Control, note_stop};
+use crate::machine::mounts::nodes::device_number;
+use crate::machine::mounts::table::Mounts;
+use crate::model::action::mapping_name;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
 /// The caches in force when the shutdown began.
-pub const IN_FORCE: &str = "/run/tandem/in-force.json";
+const IN_FORCE: &str = "/run/tandem/in-force.json";
+/// An older list is of a shutdown that did not end, in microseconds: the disks may have been used since.
+const OLDEST: u64 = 5 * 60 * 1_000_000;
+
+/// The list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct InForce {
+    /// When the list was made: microseconds since the machine was started.
+    time: u64,
+    caches: Vec<Cache>,
+}
 
 /// A cache in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct InForce {
+struct Cache {
     /// The cache: 32 hex digits.
     uuid: String,
     /// Number (`major:minor`) of the disk.
@@ -36,87 +51,140 @@ fn is_shutdown() -> bool {
     asked.is_ok_and(|told| told.stdout.trim_ascii() == b"stopping")
 }
 
+/// Whether a file system holds what the firmware's boot loader reads, and writes without the cache: GRUB's environment block.
+fn is_for_boot(point: &str) -> bool {
+    ["/", "/boot", "/efi"].contains(&point) || point.starts_with("/boot/")
+}
+
 /// Writes down which caches are in force, if a shutdown begins.
 pub fn begin() {
-    if !is_shutdown() {
-        return;
-    }
-    let written = Control::open().and_then(|control| control.dm_caches());
-    let written = written.map_err(io::Error::other).and_then(|live| {
-        let in_force = live.into_iter().map(|live| InForce {
-            uuid: live.uuid,
-            disk: live.origin,
-            ssd: live.ssd,
-            sectors: live.sectors,
-        });
-        write(Path::new(IN_FORCE), &in_force.collect::<Vec<_>>())
+    let path = Path::new(IN_FORCE);
+    let written = remove(path).and_then(|()| match is_shutdown() {
+        true => write(path, &in_force()?),
+        false => Ok(()),
     });
     if let Err(e) = written {
         tracing::warn!("the caches of dm-cache start empty next time: {e}");
     }
 }
 
-fn write(path: &Path, in_force: &[InForce]) -> io::Result<()> {
-    match in_force.is_empty() {
+/// The machine goes on after a shutdown that did not end: the disks may be used without their caches.
+pub fn forget() {
+    if let Err(e) = remove(Path::new(IN_FORCE)) {
+        tracing::warn!("a list of an earlier shutdown stays: {e}");
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+fn in_force() -> io::Result<InForce> {
+    let control = Control::open().map_err(io::Error::other)?;
+    let live = control.dm_caches().map_err(io::Error::other)?;
+    let mounts = Mounts::read()?;
+    // A mapping that cannot be looked at is none to be noted.
+    let boots = |uuid: &str| {
+        let node = format!("/dev/mapper/{}", mapping_name(uuid));
+        std::fs::metadata(&node).map_or(true, |found| {
+            let (number, nodes) = (device_number(found.rdev()), [Some(node)]);
+            mounts
+                .of(&number, &nodes)
+                .any(|mount| is_for_boot(&mount.point))
+        })
+    };
+    let caches = live.into_iter().filter(|live| !boots(&live.uuid));
+    let caches = caches.map(|live| Cache {
+        uuid: live.uuid,
+        disk: live.origin,
+        ssd: live.ssd,
+        sectors: live.sectors,
+    });
+    Ok(InForce {
+        time: boottime_us(),
+        caches: caches.collect(),
+    })
+}
+
+fn write(path: &Path, in_force: &InForce) -> io::Result<()> {
+    match in_force.caches.is_empty() {
         true => Ok(()),
         false => std::fs::write(path, serde_json::to_vec(in_force)?),
     }
 }
 
-/// The caches that were written down. They are read once.
-fn take(path: &Path) -> io::Result<Vec<InForce>> {
-    let text = std::fs::read(path)?;
-    std::fs::remove_file(path)?;
-    Ok(serde_json::from_slice(&text)?)
+/// The caches that were written down at this shutdown. `now`: microseconds since the machine was started. They are read once.
+fn take(path: &Path, now: u64) -> io::Result<Vec<Cache>> {
+    let text = match std::fs::read(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text?,
+    };
+    remove(path)?;
+    let in_force: InForce = serde_json::from_slice(&text)?;
+    match now.checked_sub(in_force.time) {
+        Some(age) if age <= OLDEST => Ok(in_force.caches),
+        _ => Err(io::Error::other("the list is of an earlier shutdown")),
+    }
 }
 
-/// Stops the caches that were in force when the shutdown began and are not in use any more.
+/// At the very end of a shutdown: notes the disks of the caches that were in force when the shutdown began.
 pub fn end() {
-    let in_force = match take(Path::new(IN_FORCE)) {
-        Ok(in_force) => in_force,
-        Err(e) => return tracing::warn!("no cache of dm-cache is stopped: {e}"),
-    };
-    for cache in in_force {
+    let caches = take(Path::new(IN_FORCE), boottime_us()).unwrap_or_else(|e| {
+        tracing::warn!("the caches of dm-cache start empty next time: {e}");
+        Vec::new()
+    });
+    for cache in caches {
         let uuid = cache.uuid.as_str();
-        match stop(&cache) {
-            Ok(true) => tracing::info!(uuid, "the cache is stopped, and starts warm next time"),
+        match note_stop(uuid, [&cache.disk, &cache.ssd], cache.sectors) {
+            Ok(true) => tracing::info!(uuid, "the cache starts warm next time"),
             Ok(false) => tracing::info!(uuid, "the cache starts empty next time"),
             Err(e) => tracing::warn!(uuid, "the cache starts empty next time: {e}"),
         }
     }
 }
 
-fn stop(cache: &InForce) -> io::Result<bool> {
-    let control = Control::open().map_err(io::Error::other)?;
-    let stopped = control
-        .stop_dm_cache(&cache.uuid)
-        .map_err(io::Error::other)?;
-    Ok(stopped && note_stop(&cache.uuid, [&cache.disk, &cache.ssd], cache.sectors)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // promise 19: programs/tandem_helper::start::kernel_caches::tests::what_was_in_force_is_read_once
+    // promise 19: programs/tandem_helper::start::kernel_caches::tests::a_list_counts_once_and_in_its_own_shutdown
     #[test]
-    fn what_was_in_force_is_read_once() {
+    fn a_list_counts_once_and_in_its_own_shutdown() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("in-force.json");
-        let cache = InForce {
+        let cache = Cache {
             uuid: "ab".repeat(16),
             disk: "8:1".into(),
             ssd: "8:16".into(),
             sectors: 8,
         };
-        write(&path, &[]).unwrap();
+        let list = |caches: &[Cache]| InForce {
+            time: 7,
+            caches: caches.to_vec(),
+        };
+        write(&path, &list(&[])).unwrap();
         assert!(!path.exists());
-        write(&path, std::slice::from_ref(&cache)).unwrap();
-        assert_eq!(take(&path).unwrap(), [cache]);
-        assert_eq!(
-            take(&path).unwrap_err().kind(),
-            io::ErrorKind::NotFound,
-            "an earlier shutdown counts no more"
-        );
+        write(&path, &list(std::slice::from_ref(&cache))).unwrap();
+        assert_eq!(take(&path, 8).unwrap(), std::slice::from_ref(&cache));
+        assert_eq!(take(&path, 8).unwrap(), [], "it is read once");
+        for now in [0, 8 + OLDEST] {
+            write(&path, &list(std::slice::from_ref(&cache))).unwrap();
+            take(&path, now).unwrap_err();
+            assert!(!path.exists());
+        }
+        remove(&path).unwrap();
+    }
+
+    #[test]
+    fn what_the_boot_loader_writes_to_is_not_noted() {
+        for point in ["/boot", "/boot/efi", "/efi"] {
+            assert!(is_for_boot(point), "{point}");
+        }
+        for point in ["/home", "/bootleg", "/srv/boot"] {
+            assert!(!is_for_boot(point), "{point}");
+        }
     }
 }

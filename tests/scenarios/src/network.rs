@@ -139,6 +139,8 @@ until tandemctl status | grep -q 'Something else was using'; do sleep 0.2; done
 [ "$(findmnt -no SOURCE /srv/net)" = /dev/$(DEVICE) ]
 kill $user; wait $user || true
 umount /srv/net
+# A mount at the same place within the same look of the service would be the old one.
+while tandemctl status | grep -q 'Something else was using'; do sleep 0.2; done
 MOUNT
 CACHED
 JOURNAL"#;

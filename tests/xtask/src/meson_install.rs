@@ -13,12 +13,11 @@ use tandem_harness::run;
 
 const PREFIX: &str = "/opt/strange-place";
 /// Files that the system finds only where it looks for them, whatever the prefix is.
-const SYSTEM: [&str; 15] = [
+const SYSTEM: [&str; 14] = [
     "/usr/lib/systemd/system/tandem.service",
     "/usr/lib/systemd/system/tandem-wake.service",
     "/usr/lib/systemd/system/tandem-assemble.service",
     "/usr/lib/systemd/system/emergency.target.wants/tandem-assemble.service",
-    "/usr/lib/systemd/system/final.target.wants/tandem-end.service",
     "/usr/lib/systemd/system/sysinit.target.wants/tandem-assemble.service",
     "/usr/lib/udev/rules.d/56-tandem.rules",
     "/usr/lib/systemd/system/sysinit.target.wants/tandem-started.service",

@@ -22,7 +22,7 @@ pub trait Computer: Send + Sync + 'static {
         Err(Failure::new(Kind::WrongState))
     }
 
-    /// Has the next shutdown write back what the records ask for, and stop what dm-cache serves: see [`crate::start::shutdown`]
+    /// Has the next shutdown write back what the records ask for, and note the disks that dm-cache serves: see [`crate::start::shutdown`]
     /// and [`crate::start::kernel_caches`].
     async fn drain_at_shutdown(&self) -> Result<(), Failure> {
         Ok(())

@@ -184,42 +184,10 @@ impl Control {
             forgotten,
             |entry| {
                 tracing::warn!(uuid = entry.uuid, "mapping was left suspended");
-                forget_stop(&entry.table);
                 self.with(&entry.uuid, |id| self.resume(id))
             },
             |entry, e| tracing::error!(uuid = entry.uuid, "it stays suspended: {e}"),
         )
-    }
-
-    /// Stops a cache that dm-cache serves, in order and for good, if no program has its mapping open. The metadata says so
-    /// then. For the end of a shutdown. True: the cache is stopped, or another program has removed its mapping.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    pub fn stop_dm_cache(&self, uuid: &str) -> DmResult<bool> {
-        let entries = self.entries()?;
-        let Some(ours) = entries.iter().find(|e| e.uuid == uuid) else {
-            return Ok(true);
-        };
-        if !ours.active || ours.suspended || ours.table.target != DM_CACHE {
-            return Ok(false);
-        }
-        self.with(uuid, |id| {
-            let info = self.dm.device_info(id);
-            if info.map_err(failed("look at a mapping"))?.open_count() > 0 {
-                return Ok(false);
-            }
-            self.suspend_for_good(id).map(|()| true)
-        })
-    }
-
-    /// Without a file system above the mapping, nothing has to be frozen.
-    fn suspend_for_good(&self, id: &DevId<'_>) -> DmResult<()> {
-        let flags = DmFlags::DM_SUSPEND | DmFlags::DM_SKIP_LOCKFS;
-        self.dm
-            .device_suspend(id, DmOptions::default().set_flags(flags))
-            .map(drop)
-            .map_err(failed("suspend"))
     }
 
     /// Stops the caches whose mappings get no more writes: suspends them for good, in order. For the end of a shutdown.
@@ -242,7 +210,12 @@ impl Control {
                     if !unused(&format!("{}:{}", device.major, device.minor), &name) {
                         return Ok(());
                     }
-                    self.suspend_for_good(id)
+                    // No file system is left above the mapping, so nothing has to be frozen.
+                    let flags = DmFlags::DM_SUSPEND | DmFlags::DM_SKIP_LOCKFS;
+                    self.dm
+                        .device_suspend(id, DmOptions::default().set_flags(flags))
+                        .map(drop)
+                        .map_err(failed("suspend"))
                 })
             },
             |entry, e| tracing::error!(uuid = entry.uuid, "it is not stopped: {e}"),
@@ -489,17 +462,6 @@ impl Control {
         })?;
         self.drop_parts(uuid);
         Ok(())
-    }
-}
-
-/// A mapping that was stopped runs again. Where dm-cache serves it, its SSD must not say any more that it was stopped. If that
-/// fails, the requests must go on all the same; the note still names the superblock of before the next mount.
-fn forget_stop(table: &Table) {
-    let ssd = table.devices.get(1).filter(|ssd| !ssd.is_empty());
-    if let (DM_CACHE, Some(ssd)) = (table.target.as_str(), ssd)
-        && let Err(e) = parts::forget_stop(ssd)
-    {
-        tracing::error!("the SSD still says that its cache was stopped: {e}");
     }
 }
 

@@ -99,7 +99,7 @@ async fn finish(host: &dyn Host, store: &Store, intent: &Intent) -> bool {
         .is_ok()
 }
 
-/// dm-cache starts warm only if the end of the shutdown stops it: see [`crate::start::kernel_caches`].
+/// dm-cache starts warm only if the end of the shutdown notes its disk: see [`crate::start::kernel_caches`].
 async fn stop_in_order(host: &dyn Host, intent: &Intent) {
     let of_kernel =
         |action: &Action| matches!(action, Action::Map(pair) if pair.target == Target::DmCache);

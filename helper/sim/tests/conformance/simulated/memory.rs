@@ -231,7 +231,7 @@ async fn two_caches_share_the_room() {
     until("one cache", async || count(CacheState::Active).await == 1).await;
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(3 * 60 * 10) {
-        assert_eq!(count(CacheState::Active).await, 1);
+        assert_eq!(count(CacheState::Active).await, 1, "one cache has room");
     }
     levers.set_memory_available(12 * GIB).await.unwrap();
     until("both caches", async || count(CacheState::Active).await == 2).await;

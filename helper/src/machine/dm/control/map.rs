@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Puts the table of a cache in force.
 
-use super::parts;
 use super::repeat::twice;
 use super::{Control, DmResult, failed, other};
 use crate::machine::dm::mapping::Mapping;
@@ -131,6 +130,7 @@ impl Control {
             // A module that does not know the argument (`cold` or `lost`) always starts cold.
             Err(e)
                 if (table.start_cold || table.lost_generation > 0)
+                    && pair.target == Target::Tandem
                     && e.errno == Some(Errno::INVAL) =>
             {
                 load(&Tandem {
@@ -177,13 +177,9 @@ impl Control {
     /// something is to be forgotten: the table in force may not say so.
     fn run_again(&self, pair: &Pair, table: &Tandem, sectors: u64) -> DmResult<()> {
         let forgets = table.start_cold || table.lost_generation > 0;
-        match pair.target {
-            Target::Tandem if forgets => self.load_cache(pair, table, sectors)?,
-            Target::Tandem => {}
-            // dm-cache has forgotten when its parts were made.
-            Target::DmCache => {
-                parts::forget_stop(&table.ssd).map_err(|e| other("forget the stop", e))?;
-            }
+        // dm-cache has forgotten when its parts were made, and they hold the disk since then.
+        if forgets && pair.target == Target::Tandem {
+            self.load_cache(pair, table, sectors)?;
         }
         self.with(&pair.uuid, |id| self.resume(id))?;
         self.works(pair)

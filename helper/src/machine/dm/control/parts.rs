@@ -278,15 +278,16 @@ fn direct(number: &str) -> io::Result<File> {
     })
 }
 
-/// Notes what is on the disk of a cache that dm-cache served: see [`kept::note`]. The mapping does not run any more.
-/// Numbers of the disk and the SSD; length of the disk.
+/// Notes what is on the disk of a cache that dm-cache served: see [`kept::note`]. The mapping is gone, and no program uses the
+/// disk or the SSD. Numbers of the disk and the SSD; length of the disk.
 ///
 /// # Errors
-/// If the disk cannot be read, or the SSD has another cache or cannot be written.
+/// If something uses the disk or the SSD, the disk cannot be read, or the SSD has another cache or cannot be written.
 pub fn note_stop(uuid: &str, [disk, ssd]: [&str; 2], sectors: u64) -> io::Result<bool> {
-    let disk = direct(disk)?;
-    let ssd = by_number(ssd, |node| {
-        OpenOptions::new().read(true).write(true).open(node)
+    let ssd = exclusive(ssd)?;
+    let flags = (OFlags::DIRECT | OFlags::EXCL).bits().cast_signed();
+    let disk = by_number(disk, |node| {
+        OpenOptions::new().read(true).custom_flags(flags).open(node)
     })?;
     let carried = superblock::read(&ssd)?;
     let is_ours = |c: &superblock::Carried| c.uuid == uuid && c.target == Target::DmCache;
@@ -298,15 +299,6 @@ pub fn note_stop(uuid: &str, [disk, ssd]: [&str; 2], sectors: u64) -> io::Result
     // What the mapping has answered may be in the volatile cache of the disk.
     disk.sync_all()?;
     kept::note(&disk, &ssd, kept::Of { uuid, sectors })
-}
-
-/// Forgets what was noted on this SSD (its number): its mapping, which was stopped, runs again.
-///
-/// # Errors
-/// If the SSD cannot be written.
-pub(super) fn forget_stop(ssd: &str) -> io::Result<()> {
-    let ssd = by_number(ssd, |node| OpenOptions::new().write(true).open(node))?;
-    kept::forget(&ssd)
 }
 
 /// Opens a block device by its number for exclusive use.
