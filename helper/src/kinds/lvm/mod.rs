@@ -3,5 +3,6 @@
 
 mod lines;
 mod remove;
+mod tools;
 
 pub(super) use remove::Remove;

@@ -2,26 +2,16 @@
 //! Has LVM remove a cache: `lvconvert --uncache`, in a unit of its own, which goes on when the service ends.
 
 use super::lines::{blocks_left, has_cache};
+use super::tools::{ask, file, lvm, tail, unit};
 use crate::host::device_mapper::{DeviceMapper, blocking};
 use crate::host::systemd::program::{self, Program, State};
-use crate::kinds::failed;
-use crate::kinds::notes::{self, FOLDER, Note};
+use crate::kinds::notes::{self, Note};
 use crate::kinds::system::Remover;
 use crate::model::removal::{OtherProgress, OtherRemoval};
 use async_trait::async_trait;
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 use tandem_api::{Failure, OtherKind};
 use zbus::Connection;
-
-/// Where LVM is, on one system or the other.
-const PROGRAMS: [&str; 3] = ["/usr/sbin/lvm", "/sbin/lvm", "/usr/bin/lvm"];
-/// Bytes at the end of what LVM prints that are read.
-const TAIL: u64 = 4096;
-/// Longest wait for `lvs`, which waits for each program that changes the group.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// LVM as the remover of its caches.
 pub(in crate::kinds) struct Remove;
@@ -36,69 +26,15 @@ struct End {
     said: String,
 }
 
-/// The names of what belongs to a removal.
-struct Names {
-    printed: PathBuf,
-    told: PathBuf,
-    unit: String,
-    look_unit: String,
-}
-
-impl Names {
-    fn of(removal: &OtherRemoval) -> Self {
-        let uuid = removal.volume_uuid();
-        let file = |ending: &str| notes::file(Path::new(FOLDER), &removal.id, ending);
-        Self {
-            printed: file("printed"),
-            told: file("told"),
-            unit: format!("tandem-lvm-{uuid}.service"),
-            look_unit: format!("tandem-lvs-{uuid}.service"),
-        }
-    }
-}
-
-fn program() -> Result<&'static str, Failure> {
-    let there = |path: &&str| Path::new(path).exists();
-    let found = PROGRAMS.into_iter().find(there);
-    found.ok_or_else(|| failed("the program lvm is not there"))
-}
-
-/// The end of a file; an empty text without the file.
-fn tail(path: &Path) -> String {
-    let read = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let from = file.metadata()?.len().saturating_sub(TAIL);
-        file.seek(SeekFrom::Start(from))?;
-        let mut bytes = Vec::new();
-        file.take(TAIL).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
-}
-
 /// Whether the volume of a removal has a cache, by `lvs`; nothing if `lvs` does not say.
 async fn look(connection: &Connection, removal: &OtherRemoval) -> Result<Option<bool>, Failure> {
-    let names = Names::of(removal);
-    fs::create_dir_all(FOLDER).map_err(failed)?;
-    notes::remove(&names.told);
-    let words = [
-        program()?,
-        "lvs",
-        "--noheadings",
-        "-o",
-        "lv_uuid,segtype",
-        &removal.name,
-    ];
-    let asked = Program {
-        unit: &names.look_unit,
-        task: "Tandem asks LVM for a volume",
-        words: &words,
-        output: &names.told,
-    };
-    program::run(connection, &asked, LIMIT).await?;
-    let told = tail(&names.told);
-    notes::remove(&names.told);
+    let told = ask(connection, removal, "lv_uuid,segtype").await?;
     Ok(has_cache(&told, removal.volume_uuid()))
+}
+
+/// The file of what LVM prints.
+fn printed(removal: &OtherRemoval) -> PathBuf {
+    file(removal, "printed")
 }
 
 #[async_trait]
@@ -109,7 +45,7 @@ impl Remover for Remove {
         removal: &OtherRemoval,
         _earlier: Option<&Note>,
     ) -> Result<serde_json::Value, Failure> {
-        let unit = Names::of(removal).unit;
+        let unit = unit("lvm", removal);
         if program::state(&machine.connection, &unit).await? == State::Running {
             return Ok(serde_json::Value::Null);
         }
@@ -121,33 +57,33 @@ impl Remover for Remove {
     }
 
     async fn begin(&self, machine: &DeviceMapper, note: &Note) -> Result<(), Failure> {
-        let names = Names::of(&note.removal);
-        if program::state(&machine.connection, &names.unit).await? == State::Running {
+        let (unit, printed) = (unit("lvm", &note.removal), printed(&note.removal));
+        if program::state(&machine.connection, &unit).await? == State::Running {
             return Ok(());
         }
-        program::forget(&machine.connection, &names.unit).await;
-        notes::remove(&names.printed);
+        program::forget(&machine.connection, &unit).await;
+        notes::remove(&printed);
         // Never with `--force`: LVM refuses then to give up what is only on an SSD that is missing.
         let words = [
-            program()?,
+            lvm()?,
             "lvconvert",
             "--uncache",
             "--yes",
             &note.removal.name,
         ];
         let begun = Program {
-            unit: &names.unit,
+            unit: &unit,
             task: "Tandem has LVM write back a cache and remove it",
             words: &words,
-            output: &names.printed,
+            output: &printed,
         };
         program::start(&machine.connection, &begun).await
     }
 
     async fn go_on(&self, machine: &DeviceMapper, note: &Note) -> Result<OtherProgress, Failure> {
-        let names = Names::of(&note.removal);
-        let state = program::state(&machine.connection, &names.unit).await?;
-        let said = blocking(move || tail(&names.printed)).await?;
+        let (unit, printed) = (unit("lvm", &note.removal), printed(&note.removal));
+        let state = program::state(&machine.connection, &unit).await?;
+        let said = blocking(move || tail(&printed)).await?;
         let status = match state {
             State::Running if blocks_left(&said) == Some(0) => return Ok(OtherProgress::Removes),
             State::Running => return Ok(OtherProgress::Drains(blocks_left(&said))),
@@ -164,13 +100,12 @@ impl Remover for Remove {
     }
 
     async fn stop(&self, machine: &DeviceMapper, note: &Note) -> Result<(), Failure> {
-        program::interrupt(&machine.connection, &Names::of(&note.removal).unit).await
+        program::interrupt(&machine.connection, &unit("lvm", &note.removal)).await
     }
 
     async fn forget(&self, machine: &DeviceMapper, removal: &OtherRemoval) {
-        let names = Names::of(removal);
-        program::forget(&machine.connection, &names.unit).await;
-        notes::remove(&names.printed);
+        program::forget(&machine.connection, &unit("lvm", removal)).await;
+        notes::remove(&printed(removal));
     }
 }
 
@@ -253,24 +188,5 @@ mod tests {
             let cancelled = (Kind::Cancelled, name.to_owned(), DataState::Unwritten);
             assert_eq!(ended(kind, Some(5), Some(true), true), Err(cancelled));
         }
-    }
-
-    #[test]
-    fn names_are_of_the_volume_alone() {
-        let names = Names::of(&removal(OtherKind::LvmCache));
-        assert_eq!(names.unit, format!("tandem-lvm-{}.service", "b".repeat(32)));
-        assert_ne!(names.unit, names.look_unit);
-    }
-
-    #[test]
-    fn only_the_end_of_what_is_printed_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("printed");
-        assert_eq!(tail(&file), "");
-        let line = "  Flushing 9 blocks for cache vg2/m.\n";
-        fs::write(&file, line.repeat(1_000)).unwrap();
-        let read = tail(&file);
-        assert!(read.len() <= 4096 && read.ends_with(line));
-        assert_eq!(blocks_left(&read), Some(9));
     }
 }
