@@ -137,10 +137,14 @@ impl OtherKind {
         }
     }
 
-    /// Whether the service can have caches of this kind write everything back, and go on as before.
+    /// Whether the service can have caches of this kind write everything back, and go on as before. LVM has no command that writes a
+    /// write cache back and keeps it.
     #[must_use]
     pub fn can_write_back(self) -> bool {
-        matches!(self, Self::Bcache | Self::DmCache | Self::DmWritecache)
+        match self {
+            Self::Bcache | Self::LvmCache | Self::DmCache | Self::DmWritecache => true,
+            Self::LvmWritecache | Self::DmWriteboost | Self::RapidDisk => false,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::world::{OtherRun, Scene};
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Instant;
-use tandem_api::{Failure, Kind, OtherCache, OtherKind, OtherState, StepKind};
+use tandem_api::{Failure, Kind, OtherCache, OtherKind, OtherMode, OtherState, StepKind};
 use tandem_helper::host::traits::Others;
 use tandem_helper::model::facts::Facts;
 use tandem_helper::model::other_reading::OtherSeen;
@@ -28,10 +28,19 @@ impl Scene {
         }
         let cache = self.other_cache(&removal.id);
         let cache = cache.ok_or_else(|| Failure::new(Kind::DeviceChanged))?;
+        let mode = cache.mode;
         cache.state = OtherState::Cleaning;
+        // A write cache has one mode only.
+        if !matches!(
+            cache.kind,
+            OtherKind::LvmWritecache | OtherKind::DmWritecache
+        ) {
+            cache.mode = OtherMode::Writethrough;
+        }
         let run = OtherRun {
             begun: Instant::now(),
             bytes: cache.unwritten_bytes,
+            mode,
             fails,
             stopped: false,
         };
@@ -45,13 +54,13 @@ impl Scene {
         };
         let written = run.begun.elapsed().as_secs_f64() * self.drain_rate as f64;
         let left = run.bytes.saturating_sub(written as u64);
-        let (stopped, fails) = (run.stopped, run.fails);
+        let (stopped, fails, mode) = (run.stopped, run.fails, run.mode);
         // LVM leaves a write cache that it was stopped at writing.
         let goes_on = removal.kind == OtherKind::LvmWritecache;
         if let Some(cache) = self.other_cache(&removal.id) {
             cache.unwritten_bytes = left;
             if (stopped || fails) && !goes_on {
-                cache.state = OtherState::Working;
+                (cache.state, cache.mode) = (OtherState::Working, mode);
             }
         }
         if stopped {
@@ -72,7 +81,7 @@ impl Scene {
             }
             OtherTask::WriteBack => {
                 if let Some(cache) = self.other_cache(&removal.id) {
-                    cache.state = OtherState::Working;
+                    (cache.state, cache.mode) = (OtherState::Working, mode);
                 }
             }
         }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tandem_api::{
-    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, OtherCache, SigningKey,
-    SsdHealth, StepKind, Target,
+    CacheState, Failure, FileUser, Kind, ModuleProblem, ModuleState, OtherCache, OtherMode,
+    SigningKey, SsdHealth, StepKind, Target,
 };
 use tandem_helper::host::reads::Work;
 use tandem_helper::model::action::{MountDevice, Pair};
@@ -23,6 +23,8 @@ pub struct OtherRun {
     pub begun: Instant,
     /// Bytes that were on the SSD only then.
     pub bytes: u64,
+    /// The mode before.
+    pub mode: OtherMode,
     /// The system fails.
     pub fails: bool,
     pub stopped: bool,

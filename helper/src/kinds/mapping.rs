@@ -90,7 +90,8 @@ enum Next {
     End(Result<(), Box<Failure>>),
 }
 
-fn told(mapping: &Foreign) -> Option<Told> {
+/// What the lines of a mapping tell of its cache.
+pub(super) fn told(mapping: &Foreign) -> Option<Told> {
     let target = targets().find(|target| target.name == mapping.target)?;
     (target.told)(&mapping.table, &mapping.status)
 }

@@ -60,8 +60,10 @@ fn targets() -> impl Iterator<Item = &'static Target> {
 
 /// What does this task with caches of this kind.
 fn remover(kind: OtherKind, task: OtherTask) -> Result<&'static dyn Remover, Failure> {
-    if (kind, task) == (OtherKind::Bcache, OtherTask::MakePlain) {
-        return Ok(&bcache::MakePlain);
+    match (kind, task) {
+        (OtherKind::Bcache, OtherTask::MakePlain) => return Ok(&bcache::MakePlain),
+        (OtherKind::LvmCache, OtherTask::WriteBack) => return Ok(&lvm::WriteBack),
+        _ => {}
     }
     let mut all = SYSTEMS.iter().flat_map(|system| system.removers);
     let found = all.find(|(of, _)| *of == kind);
@@ -75,7 +77,7 @@ fn failed(why: impl std::fmt::Display) -> Failure {
 
 /// The note of a removal that has begun.
 fn noted(removal: &OtherRemoval) -> Result<Note, Failure> {
-    let note = Note::of(notes::folder(removal.task), &removal.id);
+    let note = Note::of(notes::folder(removal), &removal.id);
     note.ok_or_else(|| failed("the note of the removal is gone"))
 }
 
@@ -91,7 +93,7 @@ impl Others for DeviceMapper {
 
     async fn begin_removal(&self, removal: &OtherRemoval) -> Result<(), Failure> {
         let remover = remover(removal.kind, removal.task)?;
-        let earlier = Note::of(notes::folder(removal.task), &removal.id);
+        let earlier = Note::of(notes::folder(removal), &removal.id);
         let before = remover.look(self, removal, earlier.as_ref()).await?;
         let note = Note {
             removal: removal.clone(),
@@ -101,7 +103,8 @@ impl Others for DeviceMapper {
         };
         note.save().map_err(failed)?;
         let begun = remover.begin(self, &note).await;
-        if begun.is_err() {
+        // What an earlier removal has changed is still to be put back.
+        if begun.is_err() && earlier.is_none() {
             self.forget_removal(removal).await;
         }
         begun
@@ -129,7 +132,7 @@ impl Others for DeviceMapper {
         if let Ok(remover) = remover(removal.kind, removal.task) {
             remover.forget(self, removal).await;
         }
-        let folder = notes::folder(removal.task);
+        let folder = notes::folder(removal);
         notes::remove(&notes::file(folder, &removal.id, "json"));
     }
 
@@ -169,6 +172,9 @@ mod tests {
                 kind.can_be_removed(),
                 "{kind:?}"
             );
+        }
+        for kind in OtherKind::ALL.iter().filter(|kind| kind.can_write_back()) {
+            assert!(remover(*kind, OtherTask::WriteBack).is_ok(), "{kind:?}");
         }
         assert!(may_hang(OtherKind::Bcache) && !may_hang(OtherKind::LvmCache));
     }

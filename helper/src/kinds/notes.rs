@@ -9,18 +9,21 @@ use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use tandem_api::Failure;
+use tandem_api::{Failure, OtherKind};
 
 /// The folder of the notes. A start of the machine empties it: after that nothing of a removal is under way.
 pub(super) const FOLDER: &str = "/run/tandem/others";
 /// The folder of the notes that a start of the machine keeps: a partition table may be half changed.
-const LASTING: &str = "/var/lib/tandem/moves";
+const MOVES: &str = "/var/lib/tandem/moves";
+/// The folder of the notes on modes that are to be put back, and that their system keeps over a start of the machine.
+const MODES: &str = "/var/lib/tandem/modes";
 
-/// The folder of the notes on such a task.
-pub(super) fn folder(task: OtherTask) -> &'static Path {
-    Path::new(match task {
-        OtherTask::Remove | OtherTask::WriteBack => FOLDER,
-        OtherTask::MakePlain => LASTING,
+/// The folder of the note on a removal.
+pub(super) fn folder(removal: &OtherRemoval) -> &'static Path {
+    Path::new(match (removal.task, removal.kind) {
+        (OtherTask::MakePlain, _) => MOVES,
+        (OtherTask::WriteBack, OtherKind::LvmCache) => MODES,
+        (OtherTask::Remove | OtherTask::WriteBack, _) => FOLDER,
     })
 }
 
@@ -57,6 +60,18 @@ impl Note {
         serde_json::from_value(self.before.clone()).map_err(failed)
     }
 
+    /// Notes what has to be known later.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn set<T: Serialize>(&self, before: &T) -> io::Result<()> {
+        let note = Self {
+            before: serde_json::to_value(before)?,
+            ..self.clone()
+        };
+        note.save()
+    }
+
     /// Notes that requests wait because of the removal, or do not any more.
     ///
     /// # Errors
@@ -74,7 +89,7 @@ impl Note {
     /// # Errors
     /// If the file cannot be written.
     pub(super) fn save(&self) -> io::Result<()> {
-        self.save_in(folder(self.removal.task))
+        self.save_in(folder(&self.removal))
     }
 
     fn save_in(&self, folder: &Path) -> io::Result<()> {
@@ -95,8 +110,9 @@ fn read(path: &Path) -> Option<Note> {
 
 /// All notes of this machine.
 pub(super) fn of_machine() -> Vec<Note> {
-    let both = [FOLDER, LASTING].map(|folder| all(Path::new(folder)));
-    both.concat()
+    [FOLDER, MOVES, MODES]
+        .map(|folder| all(Path::new(folder)))
+        .concat()
 }
 
 /// The notes in a folder. A note that cannot be read is left alone: its removal goes on without a job.
@@ -121,7 +137,6 @@ pub(super) fn remove(path: &Path) {
 mod tests {
     use super::*;
     use crate::kinds::tests::removal;
-    use tandem_api::OtherKind;
 
     #[test]
     fn a_removal_is_found_by_its_note_and_not_by_half_a_note() {
@@ -151,5 +166,20 @@ mod tests {
             assert!(path.file_name().unwrap().len() < 64);
         }
         assert_ne!(file(folder, "a", "json"), file(folder, "b", "json"));
+    }
+    #[test]
+    fn a_mode_that_lvm_keeps_over_a_start_has_a_note_that_is_kept_too() {
+        let folder = |kind, task| {
+            let removal = OtherRemoval {
+                task,
+                ..removal(kind)
+            };
+            super::folder(&removal).to_str().unwrap().to_owned()
+        };
+        let kept = |folder: String| folder.starts_with("/var/lib/");
+        assert!(kept(folder(OtherKind::LvmCache, OtherTask::WriteBack)));
+        assert!(kept(folder(OtherKind::Bcache, OtherTask::MakePlain)));
+        assert!(!kept(folder(OtherKind::LvmCache, OtherTask::Remove)));
+        assert!(!kept(folder(OtherKind::Bcache, OtherTask::WriteBack)));
     }
 }

@@ -78,10 +78,13 @@ pub fn is_volume_name(name: &str) -> bool {
 pub enum OtherProgress {
     /// The system writes back. So much is left, in a unit of the system; none if the system does not tell.
     Drains(Option<u64>),
-    /// The disk has everything, and the cache is being removed. That cannot be cancelled.
+    /// The disk has everything, and the cache is being removed; or how the cache was set is being put back. That cannot be
+    /// cancelled.
     Removes,
     /// The end.
     Ended(Result<(), Box<Failure>>),
+    /// The end for this process. How the cache was set could not be put back: the next process tries again.
+    Left(Box<Failure>),
 }
 
 impl OtherRemoval {

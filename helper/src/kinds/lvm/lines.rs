@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The lines that LVM prints while it removes a cache. The lines are those of lvm2 2.03.16 and 2.03.31.
+//! The lines that LVM prints while it removes a cache or writes it back. The lines are those of lvm2 2.03.16 and 2.03.31.
+
+use super::write_back::CacheMode;
 
 /// The blocks that the disk lacks, by the last line that tells them.
 pub fn blocks_left(output: &str) -> Option<u64> {
@@ -16,20 +18,52 @@ fn blocks_of(line: &str) -> Option<u64> {
     }
 }
 
-/// Whether the volume with this UUID has a cache, by `lvs -o lv_uuid,segtype`. Nothing if no line is of this volume:
-/// warnings may be among the lines.
+/// The columns of the lines that `lvs -o lv_uuid,…` prints of the volume with this UUID, without the UUID. Warnings may be among
+/// the lines.
+fn columns<'a>(output: &'a str, volume_uuid: &str) -> impl Iterator<Item = Vec<&'a str>> {
+    output.lines().filter_map(move |line| {
+        let mut words = line.split_ascii_whitespace();
+        let uuid = words.next()?.replace('-', "");
+        (uuid == volume_uuid).then(|| words.take(3).collect())
+    })
+}
+
+/// Whether the volume with this UUID has a cache, by `lvs -o lv_uuid,segtype`. Nothing if no line is of this volume.
 pub fn has_cache(output: &str, volume_uuid: &str) -> Option<bool> {
     let mut cached = None;
-    for line in output.lines() {
-        let words: Vec<_> = line.split_ascii_whitespace().take(3).collect();
-        if let [uuid, kind] = words.as_slice()
-            && uuid.replace('-', "") == volume_uuid
-        {
+    for columns in columns(output, volume_uuid) {
+        if let [kind] = columns.as_slice() {
             let is_cache = matches!(*kind, "cache" | "writecache");
             cached = Some(is_cache || cached == Some(true));
         }
     }
     cached
+}
+
+/// What LVM says of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// The volume has no cache.
+    Plain,
+    /// The volume has a cache of dm-cache in this mode.
+    Cache(CacheMode),
+}
+
+/// What `lvs -o lv_uuid,segtype,cache_mode` says of the volume with this UUID. Nothing if no line is of this volume, or if the line is
+/// not known.
+pub fn shown(output: &str, volume_uuid: &str) -> Option<Shown> {
+    let mut seen = None;
+    for columns in columns(output, volume_uuid) {
+        seen = match columns.as_slice() {
+            ["cache", word] => {
+                let mut modes = CacheMode::ALL.into_iter();
+                return modes.find(|mode| mode.word() == *word).map(Shown::Cache);
+            }
+            ["cache" | "writecache", ..] => return None,
+            _ => Some(Shown::Plain),
+        };
+    }
+    seen
 }
 
 #[cfg(test)]
@@ -87,5 +121,28 @@ mod tests {
         assert_eq!(has_cache(&warned, uuid), Some(true));
         assert_eq!(has_cache(&line("linear"), "x"), None);
         assert_eq!(has_cache("  Failed to find logical volume", uuid), None);
+    }
+
+    #[test]
+    fn the_mode_of_a_cache_is_one_that_is_known() {
+        let uuid = "iAxIPyVFqvPyT9m3zMSXGZLbW6vXxkHg";
+        let line = |words: &str| format!("  iAxIPy-VFqv-PyT9-m3zM-SXGZ-LbW6-vXxkHg {words} \n");
+        for mode in CacheMode::ALL {
+            let told = format!(
+                "  WARNING: a b\n{}",
+                line(&format!("cache {}", mode.word()))
+            );
+            assert_eq!(shown(&told, uuid), Some(Shown::Cache(mode)));
+            assert_eq!(shown(&told, "x"), None);
+        }
+        assert_eq!(shown(&line("linear"), uuid), Some(Shown::Plain));
+        for unknown in [
+            "cache",
+            "cache --force",
+            "writecache",
+            "writecache writeback",
+        ] {
+            assert_eq!(shown(&line(unknown), uuid), None, "{unknown}");
+        }
     }
 }

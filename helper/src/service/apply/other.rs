@@ -51,6 +51,7 @@ async fn follow(
                 }
                 return end.map_err(|failure| *failure);
             }
+            Ok(OtherProgress::Left(failure)) => return Err(*failure),
             Ok(OtherProgress::Drains(left)) => {
                 failed_queries = 0;
                 if let Some(left) = left {

@@ -236,31 +236,59 @@ async fn what_is_written_back_alone_keeps_its_cache() {
     let bench = Bench::simulated().await;
     let machine = &bench.machine;
     let (manager, simulation) = (machine.manager().await, machine.simulation().await);
-    let other = cache(machine, OtherKind::Bcache, 10 * MIB).await;
-    show(machine, &other).await;
-    simulation.set_authorized(false).await.unwrap();
-    let refused = refusal(manager.write_back_other(&other.id).await);
-    assert_eq!(refused.0, Kind::NotAuthorized);
-    simulation.set_authorized(true).await.unwrap();
-    let path = manager.write_back_other(&other.id).await.unwrap();
+    for kind in OtherKind::ALL.iter().copied() {
+        if !kind.can_write_back() {
+            continue;
+        }
+        let other = cache(machine, kind, 10 * MIB).await;
+        show(machine, &other).await;
+        simulation.set_authorized(false).await.unwrap();
+        let refused = refusal(manager.write_back_other(&other.id).await);
+        assert_eq!(refused.0, Kind::NotAuthorized);
+        simulation.set_authorized(true).await.unwrap();
+        let path = manager.write_back_other(&other.id).await.unwrap();
+        let job = machine.job(path).await;
+        assert_eq!(job.kind().await.unwrap(), JobKind::Flush);
+        let steps: Vec<_> = job.steps().await.unwrap();
+        assert_eq!(
+            steps.iter().map(|s| s.kind).collect::<Vec<_>>(),
+            [StepKind::Drain]
+        );
+        end(machine, &job).await.unwrap();
+        let clean = OtherCache {
+            unwritten_bytes: 0,
+            ..other
+        };
+        until("the cache to stay, with nothing unwritten", async || {
+            manager.other_caches().await.unwrap() == std::slice::from_ref(&clean)
+        })
+        .await;
+    }
+    let write_cache = cache(machine, OtherKind::LvmWritecache, MIB).await;
+    show(machine, &write_cache).await;
+    let refused = refusal(manager.write_back_other(&write_cache.id).await);
+    assert_eq!(refused, (Kind::OtherNotRemovable, "system".to_owned()));
+}
+
+#[tokio::test]
+async fn a_write_back_that_is_cancelled_leaves_the_mode_as_before() {
+    let bench = Bench::simulated().await;
+    let machine = &bench.machine;
+    let (manager, simulation) = (machine.manager().await, machine.simulation().await);
+    simulation.set_drain_rate(MIB).await.unwrap();
+    let lvm = cache(machine, OtherKind::LvmCache, 1_000 * MIB).await;
+    show(machine, &lvm).await;
+    let path = manager.write_back_other(&lvm.id).await.unwrap();
     let job = machine.job(path).await;
-    assert_eq!(job.kind().await.unwrap(), JobKind::Flush);
-    let steps: Vec<_> = job.steps().await.unwrap();
-    assert_eq!(
-        steps.iter().map(|s| s.kind).collect::<Vec<_>>(),
-        [StepKind::Drain]
-    );
-    end(machine, &job).await.unwrap();
-    let clean = OtherCache {
-        unwritten_bytes: 0,
-        ..other
-    };
-    until("the cache to stay, with nothing unwritten", async || {
-        manager.other_caches().await.unwrap() == std::slice::from_ref(&clean)
+    until("progress", async || job.progress().await.unwrap() > 0.0).await;
+    let again = refusal(manager.write_back_other(&lvm.id).await);
+    assert_eq!(again.0, Kind::Busy);
+    job.cancel().await.unwrap();
+    let failure = end(machine, &job).await.unwrap_err();
+    assert_eq!(failure.kind, Kind::Cancelled);
+    until("the mode of before", async || {
+        let left = manager.other_caches().await.unwrap();
+        matches!(left.as_slice(), [cache] if cache.mode == lvm.mode && cache.unwritten_bytes > 0)
     })
     .await;
-    let lvm = cache(machine, OtherKind::LvmCache, MIB).await;
-    show(machine, &lvm).await;
-    let refused = refusal(manager.write_back_other(&lvm.id).await);
-    assert_eq!(refused, (Kind::OtherNotRemovable, "system".to_owned()));
 }
