@@ -2,6 +2,8 @@
 //! Caches that other systems have made, by their own tools: each is seen with its disk and its SSD, and none of its devices
 //! is offered. All are written back and removed while they are in use.
 
+mod lvm;
+
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
@@ -220,6 +222,13 @@ pub fn run(run: &mut Run) -> Result<()> {
     run.check("each is seen with its disk and its SSD", seen(&told));
     let refused = refused(&mut vm, run, &names);
     run.check("none of its devices is offered", refused);
+    let told = vm.agent.sh(lvm::HISTORY, LONG).map(|told| run.note(&told));
+    run.check("the last hour is a table", told);
+    for [what, script] in lvm::TRIED {
+        let script = format!("{}{script}", lvm::SHARED);
+        let done = slowly(&mut vm, SERIALS[0][0], &script, run);
+        run.check(what, done);
+    }
     let removed = vm.agent.sh(REMOVE, LONG).map(|told| run.note(&told));
     run.check("those of LVM are written back and removed in use", removed);
     for (name, at, again) in BARE {
@@ -266,7 +275,7 @@ fn seen_in(vm: &mut Vm, script: &str, run: &Run) -> Result<()> {
     let done = vm.agent.sh(script, LONG).map(|told| run.note(&told));
     if done.is_err() {
         let told = "journalctl --no-pager -o short-monotonic -u tandem | tail -30; dmsetup info; dmsetup table; dmsetup status; \
-            head -c 2000 /run/tandem/others/*; dmesg | tail -20; exit 0";
+            head -c 2000 /run/tandem/others/* /var/lib/tandem/modes/*; systemctl list-units --all 'tandem-lv*'; dmesg | tail -20; exit 0";
         run.note(&vm.agent.sh(told, SHORT)?);
     }
     done

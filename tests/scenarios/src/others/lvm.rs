@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A cache of LVM is written back alone, and stays in write-back: also if the service is killed or the work is canceled meanwhile.
+
+/// What the scripts share. LVM keeps the group for itself while it writes back, so nothing asks it then.
+pub(super) const SHARED: &str = r#"set -e
+volume=films/my-movies mapping=films-my--movies place=/srv/0 notes=/var/lib/tandem/modes
+mode() { lvs --noheadings -o cache_mode $volume | tr -d ' '; }
+dirty() { dmsetup status $mapping | awk '{ print $14 }'; }
+fill() {
+	for _ in 1 2 3; do
+		dd if=/dev/urandom of=$place/file bs=64k count=64 conv=notrunc,fsync status=none
+		[ "$(dirty)" -le 8 ] || break
+	done
+	sha256sum $place/file >/root/sums-lvm
+	dmsetup status $mapping
+	[ "$(dirty)" -gt 8 ]
+}
+begin() {
+	tandemctl flush $volume & job=$!
+	for _ in $(seq 400); do
+		if dmsetup table $mapping | grep -q cleaner; then return 0; fi
+		sleep 0.05
+	done
+	return 1
+}
+# Nobody writes, but the file system may for a moment.
+clean() {
+	for _ in $(seq 10); do
+		if [ "$(dirty)" = 0 ]; then return 0; fi
+		sleep 0.2
+	done
+	return 1
+}
+followed() {
+	for _ in $(seq 300); do
+		[ -n "$(ls $notes 2>/dev/null)" ] || break
+		tandemctl list >/dev/null || true
+		sleep 0.2
+	done
+	[ -z "$(ls $notes 2>/dev/null)" ]
+}
+as_before() {
+	[ "$(mode)" = writeback ]
+	dmsetup table $mapping
+	dmsetup table $mapping | grep -q ' writeback '
+	if dmsetup table $mapping | grep cleaner; then return 1; fi
+	if systemctl list-units --all --no-legend 'tandem-lv*' | grep .; then return 1; fi
+	echo 3 >/proc/sys/vm/drop_caches
+	sha256sum --check --quiet /root/sums-lvm
+}
+"#;
+
+/// What is tried, in this order, while the disk is slow: it needs many seconds for what [`SHARED`] saves.
+pub(super) const TRIED: [[&str; 2]; 4] = [
+    [
+        "LVM: a cache is written back and stays in write-back",
+        r#"lvchange -q -y --cachemode writeback $volume
+fill
+tandemctl flush $volume
+clean
+as_before
+[ -z "$(ls $notes)" ]
+if tandemctl flush mail/box; then exit 1; fi
+lvs --noheadings -o segtype mail/box | grep -q writecache"#,
+    ],
+    [
+        "LVM: the next service follows a write-back and puts the mode back",
+        r#"fill
+begin
+ls $notes/*.json
+systemctl kill --signal KILL tandem.service
+wait $job || true
+followed
+clean
+as_before"#,
+    ],
+    [
+        "LVM: a service that starts long after the write-back puts the mode back",
+        r#"fill
+begin
+kill -KILL $job
+wait $job || true
+systemctl mask --runtime tandem.service
+systemctl kill --signal KILL tandem.service
+systemctl stop tandem.service || true
+for _ in $(seq 600); do if [ "$(mode)" = writethrough ]; then break; fi; sleep 0.2; done
+[ "$(mode)" = writethrough ]
+ls $notes/*.json
+systemctl unmask --runtime tandem.service
+systemctl reset-failed tandem.service || true
+tandemctl list
+followed
+as_before"#,
+    ],
+    [
+        "LVM: a canceled write-back leaves the cache in write-back",
+        r#"fill
+begin
+id=$(dmsetup info -c --noheadings -o uuid $mapping)
+path=
+for each in $(busctl --list tree org.tandemcache.Tandem1 | grep -E '/jobs/[0-9]+$'); do
+	of=$(busctl get-property org.tandemcache.Tandem1 "$each" org.tandemcache.Tandem1.Job CacheUuid || true)
+	if [ "$of" = "s \"$id\"" ]; then path=$each; fi
+done
+[ -n "$path" ]
+busctl call org.tandemcache.Tandem1 "$path" org.tandemcache.Tandem1.Job Cancel
+if wait $job; then echo "the write-back was not canceled"; exit 1; fi
+as_before
+[ -z "$(ls $notes)" ]
+lvchange -q -y --cachemode writethrough $volume"#,
+    ],
+];
+
+/// Script that prints the last hour of a cache of LVM and of one of bcache, as soon as the service has looked twice.
+pub(super) const HISTORY: &str = r#"set -e
+for name in films/my-movies bcache0; do
+	for _ in $(seq 60); do
+		told=$(tandemctl --json history $name)
+		if echo "$told" | grep -q '"start_us"'; then break; fi
+		sleep 1
+	done
+	tandemctl history $name >/root/history
+	cat /root/history
+	# After the lines of the cache and of the columns.
+	sed -n 3p /root/history | grep '/s'
+done"#;
