@@ -256,7 +256,13 @@ fn a_cache_that_can_be_changed_has_a_menu_and_then_a_button_to_cancel_that() {
     let row = tell(&cache, vec![]);
     let item = |words: &str, action: &str| [words, action, "LVM-1"].map(str::to_owned);
     let remove = |words| item(words, "win.remove-other");
-    assert_eq!(menu(&row), [remove("Write Back and Remove…")]);
+    let write_back = || {
+        item(
+            "Write Everything to the Hard Disk Now",
+            "win.write-back-other",
+        )
+    };
+    assert_eq!(menu(&row), [write_back(), remove("Write Back and Remove…")]);
     let job = JobFacts {
         path: "/jobs/1".into(),
         cache_uuid: "LVM-1".into(),
@@ -277,13 +283,15 @@ fn a_cache_that_can_be_changed_has_a_menu_and_then_a_button_to_cancel_that() {
     cache.unwritten_bytes = 0;
     let row = tell(&cache, vec![]);
     assert_eq!(menu(&row), [remove("Remove…")]);
-    (cache.kind, cache.unwritten_bytes) = (OtherKind::Bcache, 1);
-    let row = tell(&cache, vec![]);
-    let write_back = item(
-        "Write Everything to the Hard Disk Now",
-        "win.write-back-other",
-    );
-    assert_eq!(menu(&row), [write_back, remove("Write Back and Remove…")]);
+    cache.unwritten_bytes = 1;
+    for kind in OtherKind::ALL.iter().filter(|kind| kind.can_be_removed()) {
+        cache.kind = *kind;
+        let row = tell(&cache, vec![]);
+        let first = kind.can_write_back().then(write_back);
+        let remove = remove("Write Back and Remove…");
+        let expected: Vec<_> = first.into_iter().chain([remove]).collect();
+        assert_eq!(menu(&row), expected, "{kind:?}");
+    }
     window.destroy();
 }
 
