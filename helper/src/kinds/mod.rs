@@ -144,12 +144,12 @@ impl Others for DeviceMapper {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::model::facts::Ident;
 
     /// A removal of a cache of this kind, which may have a byte that the disk lacks.
-    pub(super) fn removal(kind: OtherKind) -> OtherRemoval {
+    pub(crate) fn removal(kind: OtherKind) -> OtherRemoval {
         OtherRemoval {
             id: format!("LVM-{}{}", "a".repeat(32), "b".repeat(32)),
             name: "vg2/m".into(),

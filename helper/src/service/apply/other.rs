@@ -5,6 +5,7 @@
 use super::Watcher;
 use super::drain::{DrainRate, MAX_FAILED_QUERIES, QUERY_INTERVAL};
 use crate::host::Host;
+use crate::host::traits::Others;
 use crate::model::removal::{OtherProgress, OtherRemoval};
 use tandem_api::{DataState, Failure};
 use tokio::time::Instant;
@@ -29,7 +30,7 @@ pub async fn remove(
 }
 
 async fn follow(
-    host: &dyn Host,
+    host: &dyn Others,
     removal: &OtherRemoval,
     watcher: &dyn Watcher,
 ) -> Result<(), Failure> {
@@ -51,6 +52,7 @@ async fn follow(
                 }
                 return end.map_err(|failure| *failure);
             }
+            // The next process finds it by its note.
             Ok(OtherProgress::Left(failure)) => return Err(*failure),
             Ok(OtherProgress::Drains(left)) => {
                 failed_queries = 0;
@@ -89,6 +91,10 @@ fn share(bytes: u64, left: u64, most: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::tests::removal;
+    use crate::service::apply::Unwatched;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use tandem_api::OtherKind;
 
     #[test]
     fn blocks_of_an_unknown_size_are_a_share_of_the_bytes() {
@@ -96,5 +102,43 @@ mod tests {
         assert_eq!(share(1_000, 167, 668), 250);
         assert_eq!(share(1_000, 0, 0), 0);
         assert_eq!(share(u64::MAX, u64::MAX, u64::MAX), u64::MAX);
+    }
+    /// A machine on which each removal has come so far.
+    struct Machine {
+        progress: OtherProgress,
+        forgotten: AtomicBool,
+    }
+
+    #[async_trait::async_trait]
+    impl Others for Machine {
+        async fn removal_progress(&self, _: &OtherRemoval) -> Result<OtherProgress, Failure> {
+            Ok(self.progress.clone())
+        }
+
+        async fn forget_removal(&self, _: &OtherRemoval) {
+            self.forgotten.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_put_back_is_not_forgotten() {
+        let removal = removal(OtherKind::LvmCache);
+        let cancelled = || Box::new(removal.cancelled());
+        let incomplete = Box::new(removal.cancelled().data(DataState::Incomplete));
+        for (progress, ends, forgets) in [
+            (OtherProgress::Ended(Ok(())), true, true),
+            (OtherProgress::Ended(Err(cancelled())), false, true),
+            (OtherProgress::Ended(Err(incomplete)), false, false),
+            (OtherProgress::Left(cancelled()), false, false),
+        ] {
+            let forgotten = AtomicBool::new(false);
+            let machine = Machine {
+                progress,
+                forgotten,
+            };
+            let end = follow(&machine, &removal, &Unwatched).await;
+            let forgotten = machine.forgotten.into_inner();
+            assert_eq!((end.is_ok(), forgotten), (ends, forgets), "{end:?}");
+        }
     }
 }
