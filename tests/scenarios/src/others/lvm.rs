@@ -8,10 +8,10 @@ mode() { lvs --noheadings -o cache_mode $volume | tr -d ' '; }
 dirty() { dmsetup status $mapping | awk '{ print $14 }'; }
 fill() {
 	for _ in 1 2 3; do
-		dd if=/dev/urandom of=$place/file bs=64k count=64 conv=notrunc,fsync status=none
-		[ "$(dirty)" -le 8 ] || break
+		dd if=/dev/urandom of=$place/more bs=64k count=160 conv=notrunc,fsync status=none
+		[ "$(dirty)" -le 80 ] || break
 	done
-	sha256sum $place/file >/root/sums-lvm
+	sha256sum $place/file $place/more >/root/sums-lvm
 	dmsetup status $mapping
 	[ "$(dirty)" -gt 8 ]
 }
@@ -80,8 +80,9 @@ as_before"#,
 begin
 kill -KILL $job
 wait $job || true
+pid=$(systemctl show --property MainPID --value tandem.service)
 systemctl mask --runtime tandem.service
-systemctl kill --signal KILL tandem.service
+kill -KILL $pid
 systemctl stop tandem.service || true
 for _ in $(seq 600); do if [ "$(mode)" = writethrough ]; then break; fi; sleep 0.2; done
 [ "$(mode)" = writethrough ]
