@@ -2,6 +2,7 @@
 //! The Debian packages on fresh machines: installed by apt without a network, with the module built by DKMS for the
 //! machine's own kernel; a cache set up, restarted and upgraded; and the packages removed.
 
+mod kernel_cache;
 mod packages;
 mod soft_reboot;
 
@@ -30,11 +31,14 @@ const EMPTY_SCREEN: u64 = 15_000;
 
 type Test = fn(&mut Desk, &Run) -> Result<()>;
 
+/// On the kernel's command line: no module without a trusted signature.
+const ENFORCE: &str = "module.sig_enforce=1";
+
 /// Debian 12's systemd knows no soft-reboot.
 const SOFT_REBOOT: &str = "a soft-reboot keeps what is on the SSD only";
 
 /// The tests. Each starts from the machine as the test before it has left it.
-const CASES: [(&str, Test); 11] = [
+const CASES: [(&str, Test); 12] = [
     ("apt installs it and DKMS builds the module", Desk::install),
     ("the app is in the menu and starts", Desk::app),
     ("a cache is set up", Desk::create),
@@ -52,6 +56,10 @@ const CASES: [(&str, Test); 11] = [
     (
         "a kernel that asks for signatures refuses the module with the reason",
         Desk::enforced,
+    ),
+    (
+        "there the kernel's own cache takes its place, and is warm after a restart",
+        kernel_cache::serves,
     ),
     ("flawed packages are found", Desk::flawed),
     ("a purge leaves plain disks", Desk::purge),
@@ -210,16 +218,20 @@ impl Desk {
         let (origin, ssd) = (self.pair.origin.clone(), self.pair.ssd.clone());
         self.vm()?.plug(&origin)?;
         self.vm()?.plug(&ssd)?;
-        let disk = self.vm()?.device(origin.serial)?;
-        let fast = self.vm()?.device(ssd.serial)?;
         self.sh("sed -i 's/noauto,nofail,//' /etc/fstab; systemctl daemon-reload")?;
         self.vm()?.mount()?;
         self.files = self.vm()?.checksums()?;
-        self.sh(&format!(
-            "tandemctl create --yes --erase-ssd {disk}1 {fast}"
-        ))?;
+        self.set_up("")?;
         self.same_files()?;
         self.cached()
+    }
+
+    /// Makes a cache, with these further words on the command line.
+    fn set_up(&mut self, further: &str) -> Result<()> {
+        let (disk, ssd) = (self.pair.origin.serial, self.pair.ssd.serial);
+        let (disk, ssd) = (self.vm()?.device(disk)?, self.vm()?.device(ssd)?);
+        let line = format!("tandemctl create --yes --erase-ssd {further} {disk}1 {ssd}");
+        self.sh(&line).map(drop)
     }
 
     fn source(&mut self) -> Result<String> {
@@ -394,7 +406,7 @@ impl Desk {
     /// DKMS signs the module with a key of its own, which no kernel trusts.
     fn enforced(&mut self, run: &Run) -> Result<()> {
         self.write_back()?;
-        self.parts.append = "module.sig_enforce=1";
+        self.parts.append = ENFORCE;
         let result = self.off_and_on(run).and_then(|()| self.is_refused());
         self.parts.append = "";
         result?;

@@ -259,6 +259,29 @@ pub fn run(run: &mut Run) -> Result<()> {
         .replace("FREE", &names[names.len() - 1]);
     let removed = seen_in(&mut vm, &script, run);
     run.check("bcache: the SSD is taken away in use, and is free", removed);
+    let mut script = lvm::LARGE.to_owned();
+    for (word, serial, mib) in [
+        ("DISK", "BIGDISK1", MIB),
+        ("SSD", "BIGSSD01", lvm::LARGE_MIB),
+    ] {
+        let wwn = 0x5000_c500_0000_0280 + mib;
+        vm.plug(&disks::empty(
+            scratch.path(),
+            serial,
+            wwn,
+            mib,
+            word == "SSD",
+        )?)?;
+        script = script.replace(
+            &format!("/dev/{word}"),
+            &format!("/dev/{}", vm.device(serial)?),
+        );
+    }
+    let removed = seen_in(&mut vm, &script, run);
+    run.check(
+        "LVM: a cache of 256 GiB is written back and removed",
+        removed,
+    );
     Ok(())
 }
 

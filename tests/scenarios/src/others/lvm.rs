@@ -125,3 +125,33 @@ for name in films/my-movies bcache0; do
 	# After the lines of the cache and of the columns.
 	sed -n 3p /root/history | grep '/s'
 done"#;
+
+/// Size in MiB of the SSD of [`LARGE`].
+pub(super) const LARGE_MIB: u64 = 264 << 10;
+/// A cache of 256 GiB. LVM takes a volume of that size only with larger blocks than its own.
+pub(super) const LARGE: &str = r#"set -e
+vgcreate -q large /dev/DISK /dev/SSD
+lvcreate -q -y -n data -l 100%PVS large /dev/DISK
+lvcreate -q -y -n fast -L 256G large /dev/SSD
+convert() { lvconvert -q -y --type cache --cachevol fast "$@" --cachemode writeback large/data; }
+if convert; then exit 1; fi
+convert --chunksize 512k
+mke2fs -q -t ext4 /dev/large/data
+mkdir -p /srv/large
+mount /dev/large/data /srv/large
+dd if=/dev/urandom of=/srv/large/file bs=64k count=64 conv=fsync status=none
+sha256sum /srv/large/file >/root/sums-large
+for _ in $(seq 150); do
+	told=$(tandemctl --json list | tr -d ' \n')
+	if echo "$told" | grep -q '"name":"large/data"'; then break; fi
+	sleep 0.2
+done
+bytes=$(echo "$told" | sed 's/.*"name":"large\/data"//; s/.*"cache_bytes":\([0-9]*\).*/\1/')
+echo "$bytes bytes"
+[ "$bytes" -gt 270000000000 ]
+tandemctl flush large/data
+tandemctl remove --yes large/data
+[ "$(lvs --noheadings -o segtype large/data | tr -d ' ')" = linear ]
+echo 3 >/proc/sys/vm/drop_caches
+sha256sum --check --quiet /root/sums-large
+umount /srv/large"#;
