@@ -111,9 +111,12 @@ impl Others for DeviceMapper {
     }
 
     async fn removal_progress(&self, removal: &OtherRemoval) -> Result<OtherProgress, Failure> {
-        remover(removal.kind, removal.task)?
-            .go_on(self, &noted(removal)?)
-            .await
+        let remover = remover(removal.kind, removal.task)?;
+        let progress = remover.go_on(self, &noted(removal)?).await?;
+        if removal.task == OtherTask::Remove && matches!(progress, OtherProgress::Ended(Ok(()))) {
+            notes::forget_mode(&removal.id);
+        }
+        Ok(progress)
     }
 
     async fn stop_removal(&self, removal: &OtherRemoval) -> Result<(), Failure> {

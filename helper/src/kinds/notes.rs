@@ -123,6 +123,11 @@ pub(super) fn all(folder: &Path) -> Vec<Note> {
     notes.filter_map(|path| read(&path)).collect()
 }
 
+/// The cache with this id is removed: no mode is to be put back any more, and its volume may get another cache.
+pub(super) fn forget_mode(id: &str) {
+    remove(&file(Path::new(MODES), id, "json"));
+}
+
 /// Removes a file, if the file is there.
 pub(super) fn remove(path: &Path) {
     match fs::remove_file(path) {

@@ -7,7 +7,8 @@
 //! shutdown begins is left alone, for its disk may have been in use without it.
 
 use crate::machine::clock::boottime_us;
-use crate::machine::dm::control::{Control, note_stop};
+use crate::machine::dm::control::{Control, last_mount, note_stop};
+use crate::machine::dm::kept::LastMount;
 use crate::machine::mounts::nodes::device_number;
 use crate::machine::mounts::table::Mounts;
 use crate::model::action::mapping_name;
@@ -41,6 +42,8 @@ struct Cache {
     ssd: String,
     /// Length of the disk.
     sectors: u64,
+    /// The last mount of its file system, through the cache.
+    mounted: Option<LastMount>,
 }
 
 /// Whether systemd ends all units. `tandem-drain.service` also ends when a person stops that unit.
@@ -51,9 +54,17 @@ fn is_shutdown() -> bool {
     asked.is_ok_and(|told| told.stdout.trim_ascii() == b"stopping")
 }
 
-/// Whether a file system holds what the firmware's boot loader reads, and writes without the cache: GRUB's environment block.
-fn is_for_boot(point: &str) -> bool {
-    ["/", "/boot", "/efi"].contains(&point) || point.starts_with("/boot/")
+/// GRUB's environment block, which GRUB writes to without the cache; also that of another system.
+const GRUB_BLOCKS: [&str; 4] = [
+    "grub/grubenv",
+    "grub2/grubenv",
+    "boot/grub/grubenv",
+    "boot/grub2/grubenv",
+];
+
+/// Whether a boot loader may write to the file system that is mounted here.
+fn is_for_boot(point: &Path) -> bool {
+    point.starts_with("/boot") || GRUB_BLOCKS.iter().any(|block| point.join(block).exists())
 }
 
 /// Writes down which caches are in force, if a shutdown begins.
@@ -86,26 +97,35 @@ fn in_force() -> io::Result<InForce> {
     let control = Control::open().map_err(io::Error::other)?;
     let live = control.dm_caches().map_err(io::Error::other)?;
     let mounts = Mounts::read()?;
-    // A mapping that cannot be looked at is none to be noted.
-    let boots = |uuid: &str| {
+    // What is not mounted now cannot be looked at, and is not noted.
+    let mounted = |uuid: &str| -> io::Result<bool> {
         let node = format!("/dev/mapper/{}", mapping_name(uuid));
-        std::fs::metadata(&node).map_or(true, |found| {
-            let (number, nodes) = (device_number(found.rdev()), [Some(node)]);
-            mounts
-                .of(&number, &nodes)
-                .any(|mount| is_for_boot(&mount.point))
-        })
+        let (number, nodes) = (
+            device_number(std::fs::metadata(&node)?.rdev()),
+            [Some(node)],
+        );
+        let mut points = mounts
+            .of(&number, &nodes)
+            .map(|mount| Path::new(&mount.point))
+            .peekable();
+        Ok(points.peek().is_some() && !points.any(is_for_boot))
     };
-    let caches = live.into_iter().filter(|live| !boots(&live.uuid));
-    let caches = caches.map(|live| Cache {
-        uuid: live.uuid,
-        disk: live.origin,
-        ssd: live.ssd,
-        sectors: live.sectors,
-    });
+    let mut caches = Vec::new();
+    for live in live {
+        if !mounted(&live.uuid)? {
+            continue;
+        }
+        caches.push(Cache {
+            mounted: last_mount(&live.origin)?,
+            uuid: live.uuid,
+            disk: live.origin,
+            ssd: live.ssd,
+            sectors: live.sectors,
+        });
+    }
     Ok(InForce {
         time: boottime_us(),
-        caches: caches.collect(),
+        caches,
     })
 }
 
@@ -138,7 +158,8 @@ pub fn end() {
     });
     for cache in caches {
         let uuid = cache.uuid.as_str();
-        match note_stop(uuid, [&cache.disk, &cache.ssd], cache.sectors) {
+        let devices = [cache.disk.as_str(), &cache.ssd];
+        match note_stop(uuid, devices, cache.sectors, cache.mounted.as_ref()) {
             Ok(true) => tracing::info!(uuid, "the cache starts warm next time"),
             Ok(false) => tracing::info!(uuid, "the cache starts empty next time"),
             Err(e) => tracing::warn!(uuid, "the cache starts empty next time: {e}"),
@@ -160,6 +181,7 @@ mod tests {
             disk: "8:1".into(),
             ssd: "8:16".into(),
             sectors: 8,
+            mounted: None,
         };
         let list = |caches: &[Cache]| InForce {
             time: 7,
@@ -179,12 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn what_the_boot_loader_writes_to_is_not_noted() {
-        for point in ["/boot", "/boot/efi", "/efi"] {
-            assert!(is_for_boot(point), "{point}");
+    fn what_a_boot_loader_writes_to_is_not_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_for_boot(folder.path()));
+        std::fs::create_dir_all(folder.path().join("boot/grub")).unwrap();
+        assert!(!is_for_boot(folder.path()));
+        std::fs::write(folder.path().join("boot/grub/grubenv"), "").unwrap();
+        assert!(is_for_boot(folder.path()), "another system's");
+        for point in ["/boot", "/boot/efi"] {
+            assert!(is_for_boot(Path::new(point)), "{point}");
         }
-        for point in ["/home", "/bootleg", "/srv/boot"] {
-            assert!(!is_for_boot(point), "{point}");
-        }
+        assert!(!is_for_boot(Path::new("/bootleg")));
     }
 }

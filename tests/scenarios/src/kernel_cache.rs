@@ -154,10 +154,11 @@ if blkid -p /dev/SSD | grep tandem; then exit 1; fi"#;
 /// What a shutdown does with the mappings and the disk.
 const ENDED: &str = r#"systemctl stop tandem
 umount /srv/films
+number() { dd if=/dev/DISK1 bs=4096 count=1 iflag=direct status=none | od -An -t u$1 -j $2 -N $1 | tr -d ' '; }
 uuid=$(dmsetup info -c --noheadings -o uuid | sed -n 's/^TANDEM-//p')
 set -- $(dmsetup table --target cache)
 now=$(sed 's/[.].*/000000/' /proc/uptime)
-echo '{"time":'$now',"caches":[{"uuid":"'$uuid'","disk":"'$7'","ssd":"'$(cat /sys/class/block/SSD/dev)'","sectors":'$3'}]}' >/run/tandem/in-force.json
+echo '{"time":'$now',"caches":[{"uuid":"'$uuid'","disk":"'$7'","ssd":"'$(cat /sys/class/block/SSD/dev)'","sectors":'$3',"mounted":{"time":'$(number 4 1068)',"count":'$(number 2 1076)'}}]}' >/run/tandem/in-force.json
 for name in $(dmsetup ls | sed -n 's/^\(tandem-[^ 	]*\|TDPART-[^ 	]*\).*/\1/p' | sort -r); do dmsetup remove --retry $name; done
 /usr/libexec/tandem-assemble note
 [ ! -e /run/tandem/in-force.json ]"#;

@@ -213,6 +213,17 @@ impl Machine {
     pub async fn remove(&self, cache: &CacheProxy<'_>) -> Result<(), Failure> {
         let again = |failure: &Failure| failure.kind == Kind::DeviceChanged;
         let mut job = self.begin_removal(cache).await;
+        // A job of the service itself may be about to end.
+        until("no other job", async || {
+            let busy = job
+                .as_ref()
+                .is_err_and(|failure| failure.kind == Kind::Busy);
+            if busy {
+                job = self.begin_removal(cache).await;
+            }
+            !busy
+        })
+        .await;
         // On a real machine, a program may have mounted or unmounted something since the plan was made. Then a new
         // plan is needed.
         if job.as_ref().is_err_and(again) {

@@ -28,6 +28,11 @@ fn columns<'a>(output: &'a str, volume_uuid: &str) -> impl Iterator<Item = Vec<&
     })
 }
 
+/// Whether a line is of the volume with this UUID.
+pub fn knows(output: &str, volume_uuid: &str) -> bool {
+    columns(output, volume_uuid).next().is_some()
+}
+
 /// Whether the volume with this UUID has a cache, by `lvs -o lv_uuid,segtype`. Nothing if no line is of this volume.
 pub fn has_cache(output: &str, volume_uuid: &str) -> Option<bool> {
     let mut cached = None;

@@ -2,7 +2,7 @@
 //! The programs of LVM. Each runs in a unit of its own: LVM needs what the sandbox of this service does not allow, and goes on when
 //! the service ends.
 
-use crate::host::systemd::program::{self, Program};
+use crate::host::systemd::program::{self, Program, State};
 use crate::kinds::failed;
 use crate::kinds::notes::{self, FOLDER};
 use crate::model::removal::OtherRemoval;
@@ -50,12 +50,13 @@ pub(super) fn tail(path: &Path) -> String {
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
-/// What `lvs` says in these columns of the volume of a removal. Warnings may be among the lines.
+/// What `lvs` says in these columns of the volume of a removal; nothing while another program of LVM has the group for itself.
+/// Warnings may be among the lines.
 pub(super) async fn ask(
     connection: &Connection,
     removal: &OtherRemoval,
     columns: &str,
-) -> Result<String, Failure> {
+) -> Result<Option<String>, Failure> {
     let (told, unit) = (file(removal, "told"), unit("lvs", removal));
     fs::create_dir_all(FOLDER).map_err(failed)?;
     notes::remove(&told);
@@ -66,10 +67,10 @@ pub(super) async fn ask(
         words: &words,
         output: &told,
     };
-    program::run(connection, &asked, LIMIT).await?;
+    let ended = program::run(connection, &asked, LIMIT).await?;
     let text = tail(&told);
     notes::remove(&told);
-    Ok(text)
+    Ok((ended != State::Running).then_some(text))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! LVM ends its own state of writing back, the policy `cleaner`, also when it is interrupted. A program of LVM that was killed, and a
 //! power cut, leave it in force. Only a write-back that is not interrupted ends it then.
 
-use super::lines::{Shown, blocks_left, shown};
+use super::lines::{Shown, blocks_left, knows, shown};
 use super::tools::{ask, file, lvm, tail, unit};
 use crate::host::device_mapper::{DeviceMapper, blocking};
 use crate::host::systemd::program::{self, Program, State};
@@ -162,8 +162,10 @@ fn next(note: &Note, before: Before, seen: &Seen) -> Next {
     let removal = &note.removal;
     let mode = match seen.volume {
         Shown::Plain => {
+            // LVM has written the cache back for that.
             let why = "another program has removed the cache";
-            return Next::End(Err(Box::new(removal.not_drained(why))));
+            let gone = removal.not_drained(why).data(DataState::OnDisk);
+            return Next::End(Err(Box::new(gone)));
         }
         Shown::Cache(mode) => mode,
     };
@@ -174,13 +176,18 @@ fn next(note: &Note, before: Before, seen: &Seen) -> Next {
         Task::Mode => put_back,
     };
     let succeeded = [flush, again].contains(&State::Ended(Some(0)));
-    let through = |kernel: Kernel| kernel.mode == OtherMode::Writethrough && !kernel.cleans;
+    let through = |kernel: Kernel| {
+        kernel.mode == OtherMode::Writethrough && !kernel.cleans && kernel.unwritten == 0
+    };
     // LVM changes the mode only when the disk has everything.
     let changed = mode == CacheMode::Writethrough && seen.kernel.is_none_or(through);
     let drained = before.drained || succeeded && changed;
     let cleans = seen.kernel.is_some_and(|kernel| kernel.cleans);
     let differs = |kernel: Kernel| kernel.mode != before.mode.shown();
-    let task = if mode != before.mode {
+    let task = if mode != before.mode && mode != CacheMode::Writethrough {
+        // Another program has chosen it since.
+        None
+    } else if mode != before.mode {
         Some(Task::Mode)
     } else if cleans {
         Some(Task::Again)
@@ -225,10 +232,25 @@ fn wait(note: &Note, kernel: Option<Kernel>) -> OtherProgress {
     }
 }
 
-async fn volume(machine: &DeviceMapper, removal: &OtherRemoval) -> Result<Option<Shown>, Failure> {
+/// What LVM says of a volume at this moment.
+enum Told {
+    /// Nothing: another program of LVM has the group for itself.
+    Busy,
+    /// LVM knows no such volume.
+    Gone,
+    Shown(Shown),
+}
+
+async fn volume(machine: &DeviceMapper, removal: &OtherRemoval) -> Result<Told, Failure> {
     let columns = "lv_uuid,segtype,cache_mode";
-    let told = ask(&machine.connection, removal, columns).await?;
-    Ok(shown(&told, removal.volume_uuid()))
+    let Some(told) = ask(&machine.connection, removal, columns).await? else {
+        return Ok(Told::Busy);
+    };
+    match shown(&told, removal.volume_uuid()) {
+        Some(shown) => Ok(Told::Shown(shown)),
+        None if knows(&told, removal.volume_uuid()) => Err(failed(told)),
+        None => Ok(Told::Gone),
+    }
 }
 
 async fn kernel(removal: &OtherRemoval) -> Result<Option<Kernel>, Failure> {
@@ -306,10 +328,15 @@ impl Remover for WriteBack {
             return Err(removal.changed("LVM is at work on the volume"));
         }
         // The name has to be that of the volume that the kernel shows.
-        let Some(Shown::Cache(mode)) = volume(machine, removal).await? else {
-            return Err(removal.changed("LVM knows no such volume with a cache"));
-        };
-        serde_json::to_value(Before::of(mode, earlier)).map_err(failed)
+        match volume(machine, removal).await? {
+            Told::Shown(Shown::Cache(mode)) => {
+                serde_json::to_value(Before::of(mode, earlier)).map_err(failed)
+            }
+            Told::Busy => Err(removal.changed("LVM is at work on the group")),
+            Told::Shown(Shown::Plain) | Told::Gone => {
+                Err(removal.changed("LVM knows no such volume with a cache"))
+            }
+        }
     }
 
     async fn begin(&self, machine: &DeviceMapper, note: &Note) -> Result<(), Failure> {
@@ -337,10 +364,18 @@ impl Remover for WriteBack {
                 Task::Mode => OtherProgress::Removes,
             });
         }
-        let volume = volume(machine, removal).await?;
+        let volume = match volume(machine, removal).await? {
+            Told::Shown(volume) => volume,
+            Told::Busy if before.drained => return Ok(OtherProgress::Removes),
+            Told::Busy => return Ok(OtherProgress::Drains(None)),
+            Told::Gone => {
+                let gone = removal.not_drained("LVM does not know the volume any more");
+                return Ok(OtherProgress::Ended(Err(Box::new(gone))));
+            }
+        };
         let seen = Seen {
             programs,
-            volume: volume.ok_or_else(|| failed("LVM does not tell of the volume"))?,
+            volume,
             kernel: kernel(removal).await?,
             said: said(removal, Task::Flush).await?,
         };

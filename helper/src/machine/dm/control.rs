@@ -14,7 +14,7 @@ mod repeat;
 
 pub use self::failure::{DmFailure, explain};
 pub use self::foreign::Foreign;
-pub use self::parts::{is_part, is_part_of, note_stop};
+pub use self::parts::{is_part, is_part_of, last_mount, note_stop};
 
 use self::failure::{failed, other};
 use self::repeat::each;

@@ -8,6 +8,7 @@
 
 use super::dm_cache::Layout;
 use crate::machine::superblock::OFFSETS;
+use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
@@ -100,6 +101,35 @@ impl<'a> Disk<'a> {
             false => Ok(()),
         }
     }
+}
+
+/// What each mount of ext2, ext3 and ext4 for writing changes, and nothing else does but a repair: the time of the last mount, and how
+/// often the file system was mounted since its last check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastMount {
+    time: u32,
+    count: u16,
+}
+
+/// The last mount of the file system on a disk; nothing for another file system than ext.
+///
+/// # Errors
+/// If the disk cannot be read.
+pub fn last_mount(disk: &File) -> io::Result<Option<LastMount>> {
+    let disk = Disk::new(disk);
+    let quarter = disk.quarter(0);
+    disk.all_read()?;
+    // The superblock is at byte 1024: `s_mtime`, `s_mnt_count` and `s_magic`.
+    let bytes = quarter
+        .as_ref()
+        .and_then(|quarter| quarter.get(1024 + 44..1024 + 58));
+    let &[t0, t1, t2, t3, .., c0, c1, _, _, 0x53, 0xef] = bytes.unwrap_or_default() else {
+        return Ok(None);
+    };
+    Ok(Some(LastMount {
+        time: u32::from_le_bytes([t0, t1, t2, t3]),
+        count: u16::from_le_bytes([c0, c1]),
+    }))
 }
 
 /// Where a copy of the samples begins.

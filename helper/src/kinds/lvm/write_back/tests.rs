@@ -177,9 +177,18 @@ fn a_cache_that_was_removed_meanwhile_is_left_alone() {
             kernel,
             ..seen(CacheMode::Writeback, [SUCCEEDED; 3])
         };
-        let failed = Err((Kind::StepFailed, DataState::Unwritten));
+        let failed = Err((Kind::StepFailed, DataState::OnDisk));
         assert_eq!(ended(next(&note(false), DRAINED, &plain)), failed);
     }
+}
+
+#[test]
+fn a_mode_that_another_program_has_chosen_meanwhile_stays() {
+    let chosen = seen(CacheMode::Passthrough, [SUCCEEDED; 3]);
+    assert_eq!(ended(next(&note(false), DRAINED, &chosen)), Ok(()));
+    let before = [SUCCEEDED, State::Unknown, State::Unknown];
+    let chosen = seen(CacheMode::Passthrough, before);
+    assert_eq!(ended(next(&note(false), DRAINED, &chosen)), Ok(()));
 }
 
 #[test]

@@ -278,12 +278,26 @@ fn direct(number: &str) -> io::Result<File> {
     })
 }
 
-/// Notes what is on the disk of a cache that dm-cache served: see [`kept::note`]. The mapping is gone, and no program uses the
-/// disk or the SSD. Numbers of the disk and the SSD; length of the disk.
+/// The last mount of the file system on a disk (its number), which may be mounted: see [`kept::last_mount`].
 ///
 /// # Errors
-/// If something uses the disk or the SSD, the disk cannot be read, or the SSD has another cache or cannot be written.
-pub fn note_stop(uuid: &str, [disk, ssd]: [&str; 2], sectors: u64) -> io::Result<bool> {
+/// If the disk cannot be read.
+pub fn last_mount(disk: &str) -> io::Result<Option<kept::LastMount>> {
+    kept::last_mount(&direct(disk)?)
+}
+
+/// Notes what is on the disk of a cache that dm-cache served: see [`kept::note`]. The mapping is gone, and no program uses the
+/// disk or the SSD. Numbers of the disk and the SSD; length of the disk; the last mount of its file system through the cache.
+///
+/// # Errors
+/// If something uses the disk or the SSD, the disk was mounted without the cache, the disk cannot be read, or the SSD has another
+/// cache or cannot be written.
+pub fn note_stop(
+    uuid: &str,
+    [disk, ssd]: [&str; 2],
+    sectors: u64,
+    mounted: Option<&kept::LastMount>,
+) -> io::Result<bool> {
     let ssd = exclusive(ssd)?;
     let flags = (OFlags::DIRECT | OFlags::EXCL).bits().cast_signed();
     let disk = by_number(disk, |node| {
@@ -295,6 +309,9 @@ pub fn note_stop(uuid: &str, [disk, ssd]: [&str; 2], sectors: u64) -> io::Result
         return Err(io::Error::other(
             "the SSD does not have this cache any more",
         ));
+    }
+    if kept::last_mount(&disk)?.as_ref() != mounted {
+        return Err(io::Error::other("the disk was used without the cache"));
     }
     // What the mapping has answered may be in the volatile cache of the disk.
     disk.sync_all()?;

@@ -152,3 +152,23 @@ fn metadata_counts_if_the_target_was_stopped_in_order() {
         assert!(!was_closed(&head, &layout), "{at}");
     }
 }
+
+#[test]
+fn a_mount_of_ext_counts_itself() {
+    let [disk, _] = with_ext4();
+    let mount = |time: u32, count: u16| {
+        disk.write_all_at(&time.to_le_bytes(), 1024 + 44).unwrap();
+        disk.write_all_at(&count.to_le_bytes(), 1024 + 52).unwrap();
+        last_mount(&disk).unwrap().unwrap()
+    };
+    let first = mount(7, 1);
+    assert_eq!(first, LastMount { time: 7, count: 1 });
+    // What an unmount writes: the time of the last write, and the state.
+    disk.write_all_at(&[9; 4], 1024 + 48).unwrap();
+    disk.write_all_at(&[1; 2], 1024 + 58).unwrap();
+    assert_eq!(last_mount(&disk).unwrap(), Some(first));
+    assert_ne!(mount(8, 1), mount(7, 1));
+    assert_ne!(mount(7, 2), mount(7, 1));
+    let [other, _] = devices(0, b"XFSB");
+    assert_eq!(last_mount(&other).unwrap(), None);
+}
