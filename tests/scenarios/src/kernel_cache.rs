@@ -2,9 +2,9 @@
 //! A kernel that cannot load the module: dm-cache serves the cache. The service is killed in its jobs, the SSD is pulled out,
 //! the disk is changed without its cache, and the machine is switched off and on.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
-use super::kept::BOOT;
+use super::kept::{BOOT, KeptMachine, Wiring};
 use super::scene::machine_with_root;
 use tandem_guest::disks::{self, Scratch};
 use tandem_guest::guest::{LONG, SHORT};
@@ -16,11 +16,16 @@ const MIB: u64 = 256;
 /// Serial numbers of the disk and of the SSD.
 const SERIALS: [&str; 2] = ["KCDISK01", "KCSSD001"];
 
-/// The file system is on a partition that is smaller than the disk, so that it can grow.
-const MAKE: &str = r#"set -e
-rmmod dm_tandem 2>/dev/null || true
+/// Blocks of 64 KiB that the files of the disk in fstab need at least.
+const BLOCKS: u64 = 200;
+
+/// Begins a script on a machine that cannot load the module.
+const WITHOUT_MODULE: &str = r#"rmmod dm_tandem 2>/dev/null || true
 find /lib/modules/$(uname -r) -name 'dm-tandem.ko*' -delete
 depmod
+"#;
+/// The file system is on a partition that is smaller than the disk, so that it can grow.
+const MAKE: &str = r#"set -e
 printf 'label: gpt\n,128M,L\n' | sfdisk -q /dev/DISK
 udevadm settle
 mke2fs -q -t ext4 /dev/DISK1
@@ -217,7 +222,10 @@ pub fn run(run: &mut Run) -> Result<()> {
     let step = |vm: &mut Vm, name: &str, text: &str, run: &mut Run| {
         checked(vm, &names, name, text, run);
     };
-    run.note(&vm.agent.sh(&script(MAKE, &names), LONG)?);
+    run.note(
+        &vm.agent
+            .sh(&format!("{WITHOUT_MODULE}{}", script(MAKE, &names)), LONG)?,
+    );
     step(&mut vm, "without the module", REFUSED, run);
     step(&mut vm, "set up, with a killed service", CREATE, run);
     step(&mut vm, "hits are served from the SSD", HITS, run);
@@ -264,7 +272,67 @@ pub fn run(run: &mut Run) -> Result<()> {
     checked(&mut vm, &names, name, &begins("COLD"), run);
     let name = "removed in use, with a killed service";
     checked(&mut vm, &names, name, REMOVED, run);
+    drop(vm);
+    let by_fstab = by_fstab(run);
+    run.check(
+        "a disk of fstab: warm after a restart, and right after a start without its SSD",
+        by_fstab,
+    );
     Ok(())
+}
+
+/// Through the start and the shutdown of the system, with a disk that fstab names.
+fn by_fstab(run: &Run) -> Result<()> {
+    let mut machine = KeptMachine::new(run, Wiring::HotPlug)?;
+    let serials = [machine.pair.origin.serial, machine.pair.ssd.serial];
+    let [disk, ssd] = serials.map(|serial| machine.vm()?.device(serial));
+    let create = format!(
+        "tandemctl create --yes --erase-ssd --kernel-cache {}1 {}",
+        disk?, ssd?
+    );
+    machine.sh(&format!("tandemctl remove --yes; {WITHOUT_MODULE}{create}"))?;
+    // dm-cache takes what was read once or twice.
+    for _ in 0..3 {
+        machine.all_there()?;
+    }
+    let before = blocks(&mut machine)?;
+    ensure!(before > BLOCKS, "{before} blocks hold copies");
+    machine.power_off(run)?;
+    machine.power_on(run, true)?;
+    let after = blocks(&mut machine)?;
+    run.note(&format!(
+        "{before} blocks before the restart, {after} after"
+    ));
+    ensure!(
+        after * 10 > before * 9,
+        "{before} blocks, and {after} after the restart"
+    );
+    let source = machine.source()?;
+    ensure!(
+        source.starts_with("/dev/mapper/tandem-"),
+        "mounted from '{source}'"
+    );
+    machine.all_there()?;
+    machine.power_off(run)?;
+    machine.power_on(run, false)?;
+    let source = machine.source()?;
+    ensure!(source.starts_with("/dev/sd"), "mounted from '{source}'");
+    machine.save("without-the-ssd")?;
+    machine.power_off(run)?;
+    machine.power_on(run, true)?;
+    let source = machine.source()?;
+    ensure!(
+        source.starts_with("/dev/mapper/tandem-"),
+        "mounted from '{source}'"
+    );
+    machine.all_there()?;
+    machine.all_there()
+}
+
+/// Blocks of dm-cache that hold copies.
+fn blocks(machine: &mut KeptMachine) -> Result<u64> {
+    let used = machine.sh("set -- $(dmsetup status --target cache); echo ${8%/*}")?;
+    Ok(used.parse()?)
 }
 
 /// Runs a script for these devices as a case of the layer.
