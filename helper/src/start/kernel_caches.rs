@@ -97,22 +97,17 @@ fn in_force() -> io::Result<InForce> {
     let control = Control::open().map_err(io::Error::other)?;
     let live = control.dm_caches().map_err(io::Error::other)?;
     let mounts = Mounts::read()?;
-    // What is not mounted now cannot be looked at, and is not noted.
-    let mounted = |uuid: &str| -> io::Result<bool> {
+    // The file system may be unmounted by now; the mapping keeps its disk from all other use.
+    let boots = |uuid: &str| -> io::Result<bool> {
         let node = format!("/dev/mapper/{}", mapping_name(uuid));
-        let (number, nodes) = (
-            device_number(std::fs::metadata(&node)?.rdev()),
-            [Some(node)],
-        );
-        let mut points = mounts
-            .of(&number, &nodes)
-            .map(|mount| Path::new(&mount.point))
-            .peekable();
-        Ok(points.peek().is_some() && !points.any(is_for_boot))
+        let number = device_number(std::fs::metadata(&node)?.rdev());
+        let nodes = [Some(node)];
+        let mut points = mounts.of(&number, &nodes);
+        Ok(points.any(|mount| is_for_boot(Path::new(&mount.point))))
     };
     let mut caches = Vec::new();
     for live in live {
-        if !mounted(&live.uuid)? {
+        if boots(&live.uuid)? {
             continue;
         }
         caches.push(Cache {

@@ -11,7 +11,7 @@ use serde_json::json;
 use tandem_guest::disks::{self, Pair, Scratch};
 use tandem_guest::guest::{LONG, MOUNT_POINT, SHORT};
 use tandem_guest::power::{Cut, ROOT, Snapshot, Supply};
-use tandem_guest::vm::{Disk, Parts, Port, SMALL, Vm};
+use tandem_guest::vm::{Disk, POWER_OFF, Parts, Port, SMALL, Vm};
 use tandem_guest::vm_state;
 use tandem_harness::layer::Run;
 
@@ -204,8 +204,11 @@ impl KeptMachine {
 
     pub(crate) fn power_off(&mut self, run: &Run) -> Result<()> {
         let begun = Instant::now();
-        mem::take(&mut self.vm).map_or(Ok(()), Vm::power_off)?;
-        run.note(&format!("switched off in {} s", begun.elapsed().as_secs()));
+        let said = mem::take(&mut self.vm).map_or(Ok(String::new()), |vm| vm.off_by(POWER_OFF))?;
+        run.note(&format!(
+            "{said}\nswitched off in {} s",
+            begun.elapsed().as_secs()
+        ));
         Ok(())
     }
 
