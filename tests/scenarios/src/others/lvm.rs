@@ -146,7 +146,7 @@ for _ in $(seq 150); do
 	if echo "$told" | grep -q '"name":"large/data"'; then break; fi
 	sleep 0.2
 done
-bytes=$(echo "$told" | sed 's/.*"name":"large\/data"//; s/.*"cache_bytes":\([0-9]*\).*/\1/')
+bytes=$(echo "$told" | sed 's/"name":"large\/data".*//; s/.*"cache_bytes":\([0-9]*\).*/\1/')
 echo "$bytes bytes"
 [ "$bytes" -gt 270000000000 ]
 tandemctl flush large/data
