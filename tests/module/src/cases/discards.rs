@@ -129,7 +129,9 @@ fn beside_reads() -> Result<()> {
     let before = rig.status()?.get("read_missed")?;
     let disk = rig.origin.stat()?;
     thread::scope(|scope| -> Result<()> {
-        rig.hold_reads(true)?;
+        // Writes and flushes take their time, too: else a fast disk has ended with a run before the next one begins.
+        let slow = Under::Delay(60_000, 100).line(&rig.origin);
+        rig.origin_target()?.swap(slow)?;
         let reader = scope.spawn(|| io::read(&io::direct(&path)?, 20 * MIB as u64, 4096).map(drop));
         rig.until("a read at the disk", |s| {
             s.get("read_missed").is_ok_and(|missed| missed > before)
