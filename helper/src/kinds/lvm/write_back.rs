@@ -13,6 +13,7 @@ use crate::kinds::notes::{self, Note};
 use crate::kinds::system::Remover;
 use crate::kinds::{failed, mapping};
 use crate::machine::dm::control::Control;
+use crate::machine::dm::table::DM_CACHE;
 use crate::model::removal::{OtherProgress, OtherRemoval};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -86,23 +87,22 @@ enum Task {
 impl Task {
     const ALL: [Self; 3] = [Self::Flush, Self::Again, Self::Mode];
 
-    fn unit(self, removal: &OtherRemoval) -> String {
-        let task = match self {
-            Self::Flush => "lvm-flush",
-            Self::Again => "lvm-again",
-            Self::Mode => "lvm-mode",
-        };
-        unit(task, removal)
-    }
-
-    /// The file of what it prints.
-    fn printed(self, removal: &OtherRemoval) -> PathBuf {
-        let ending = match self {
+    /// The word for the task in the names of its unit and its file.
+    fn name(self) -> &'static str {
+        match self {
             Self::Flush => "flush",
             Self::Again => "again",
             Self::Mode => "mode",
-        };
-        file(removal, ending)
+        }
+    }
+
+    fn unit(self, removal: &OtherRemoval) -> String {
+        unit(&format!("lvm-{}", self.name()), removal)
+    }
+
+    /// The file of what the program prints.
+    fn printed(self, removal: &OtherRemoval) -> PathBuf {
+        file(removal, self.name())
     }
 
     fn mode(self, before: Before) -> CacheMode {
@@ -257,7 +257,7 @@ async fn kernel(removal: &OtherRemoval) -> Result<Option<Kernel>, Failure> {
     let id = removal.id.clone();
     let read = move || {
         let control = Control::open().map_err(failed)?;
-        let mut caches = control.foreign(&["cache"]).into_iter();
+        let mut caches = control.foreign(&[DM_CACHE]).into_iter();
         let found = caches.find(|cache| cache.uuid == id);
         let told = found.and_then(|cache| mapping::told(&cache));
         let told = told.filter(|told| told.state != OtherState::Failed);

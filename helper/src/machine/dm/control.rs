@@ -59,6 +59,21 @@ struct Entry {
     suspended: bool,
 }
 
+impl Entry {
+    fn live(self) -> LiveMapping {
+        let attached = self.table.cached;
+        let mut devices = self.table.devices.into_iter();
+        let (origin, ssd) = (devices.next(), devices.next());
+        LiveMapping {
+            uuid: self.uuid,
+            attached,
+            origin: origin.unwrap_or_default(),
+            ssd: ssd.filter(|_| attached).unwrap_or_default(),
+            sectors: self.sectors,
+        }
+    }
+}
+
 /// An open control device.
 pub struct Control {
     dm: DM,
@@ -145,20 +160,8 @@ impl Control {
     /// # Errors
     /// If the kernel does not answer.
     pub fn live_mappings(&self) -> DmResult<Vec<LiveMapping>> {
-        let live = |entry: Entry| {
-            let attached = entry.table.cached;
-            let mut devices = entry.table.devices.into_iter();
-            let (origin, ssd) = (devices.next(), devices.next());
-            LiveMapping {
-                uuid: entry.uuid,
-                attached,
-                origin: origin.unwrap_or_default(),
-                ssd: ssd.filter(|_| attached).unwrap_or_default(),
-                sectors: entry.sectors,
-            }
-        };
         let entries = self.entries()?.into_iter();
-        Ok(entries.filter(|e| e.active).map(live).collect())
+        Ok(entries.filter(|e| e.active).map(Entry::live).collect())
     }
 
     /// The mappings that dm-cache serves and that run.
@@ -166,11 +169,9 @@ impl Control {
     /// # Errors
     /// If the kernel does not answer.
     pub fn dm_caches(&self) -> DmResult<Vec<LiveMapping>> {
-        let entries = self.entries()?;
-        let runs = |e: &&Entry| e.active && !e.suspended && e.table.target == DM_CACHE;
-        let running: Vec<_> = entries.iter().filter(runs).map(|e| &e.uuid).collect();
-        let live = self.live_mappings()?.into_iter();
-        Ok(live.filter(|live| running.contains(&&live.uuid)).collect())
+        let runs = |e: &Entry| e.active && !e.suspended && e.table.target == DM_CACHE;
+        let entries = self.entries()?.into_iter();
+        Ok(entries.filter(runs).map(Entry::live).collect())
     }
 
     /// Resumes all our mappings that are suspended, so that their requests run again.

@@ -70,7 +70,14 @@ impl Of<'_> {
 #[repr(align(4096))]
 struct Aligned([u8; BLOCK_BYTES]);
 
-/// Reads of the disk, which go past the page cache if the file does.
+/// A quarter of the disk, read past the page cache if the file does that.
+fn quarter(disk: &File, sector: u64) -> io::Result<[u8; BLOCK_BYTES]> {
+    let mut memory = Aligned([0; BLOCK_BYTES]);
+    disk.read_exact_at(&mut memory.0, sector * SECTOR_BYTES)?;
+    Ok(memory.0)
+}
+
+/// The disk as the module's code reads it, and whether a read has failed.
 struct Disk<'a> {
     file: &'a File,
     failed: Cell<bool>,
@@ -85,12 +92,9 @@ impl<'a> Disk<'a> {
     }
 
     fn quarter(&self, sector: u64) -> Option<[u8; BLOCK_BYTES]> {
-        let mut memory = Aligned([0; BLOCK_BYTES]);
-        let read = self
-            .file
-            .read_exact_at(&mut memory.0, sector * SECTOR_BYTES);
+        let read = quarter(self.file, sector);
         self.failed.set(self.failed.get() || read.is_err());
-        read.ok().map(|()| memory.0)
+        read.ok()
     }
 
     /// # Errors
@@ -116,13 +120,9 @@ pub struct LastMount {
 /// # Errors
 /// If the disk cannot be read.
 pub fn last_mount(disk: &File) -> io::Result<Option<LastMount>> {
-    let disk = Disk::new(disk);
-    let quarter = disk.quarter(0);
-    disk.all_read()?;
+    let first = quarter(disk, 0)?;
     // The superblock is at byte 1024: `s_mtime`, `s_mnt_count` and `s_magic`.
-    let bytes = quarter
-        .as_ref()
-        .and_then(|quarter| quarter.get(1024 + 44..1024 + 58));
+    let bytes = first.get(1024 + 44..1024 + 58);
     let &[t0, t1, t2, t3, .., c0, c1, _, _, 0x53, 0xef] = bytes.unwrap_or_default() else {
         return Ok(None);
     };

@@ -179,7 +179,9 @@ fn failed_with(what: &'static str, errno: Errno) -> super::DmFailure {
 /// cache on the SSD is that of another disk. Nothing is written then.
 fn write_head(table: &Tandem, layout: &Layout, sectors: [u64; 2]) -> DmResult<bool> {
     let may_keep = !table.new && !table.start_cold && table.lost_generation == 0;
-    let disk = may_keep.then(|| direct(&table.origin)).transpose();
+    let disk = may_keep
+        .then(|| direct(&table.origin, OFlags::empty()))
+        .transpose();
     let disk = disk.unwrap_or_else(|e| {
         tracing::warn!("the disk is not compared: {e}");
         None
@@ -271,8 +273,10 @@ fn check_head(ssd: &impl FileExt, table: &Tandem) -> io::Result<Option<[u64; 2]>
 
 /// Opens the disk below a cache by its number, for reads past the page cache. The kernel's answers through the mapping do not
 /// change what the page cache of the disk holds.
-fn direct(number: &str) -> io::Result<File> {
-    let flags = OFlags::DIRECT.bits().cast_signed();
+///
+/// `further`: flags for the opening.
+fn direct(number: &str, further: OFlags) -> io::Result<File> {
+    let flags = (OFlags::DIRECT | further).bits().cast_signed();
     by_number(number, |node| {
         OpenOptions::new().read(true).custom_flags(flags).open(node)
     })
@@ -283,7 +287,7 @@ fn direct(number: &str) -> io::Result<File> {
 /// # Errors
 /// If the disk cannot be read.
 pub fn last_mount(disk: &str) -> io::Result<Option<kept::LastMount>> {
-    kept::last_mount(&direct(disk)?)
+    kept::last_mount(&direct(disk, OFlags::empty())?)
 }
 
 /// Notes what is on the disk of a cache that dm-cache served: see [`kept::note`]. The mapping is gone, and no program uses the
@@ -299,10 +303,7 @@ pub fn note_stop(
     mounted: Option<&kept::LastMount>,
 ) -> io::Result<bool> {
     let ssd = exclusive(ssd)?;
-    let flags = (OFlags::DIRECT | OFlags::EXCL).bits().cast_signed();
-    let disk = by_number(disk, |node| {
-        OpenOptions::new().read(true).custom_flags(flags).open(node)
-    })?;
+    let disk = direct(disk, OFlags::EXCL)?;
     let carried = superblock::read(&ssd)?;
     let is_ours = |c: &superblock::Carried| c.uuid == uuid && c.target == Target::DmCache;
     if !carried.as_ref().is_some_and(is_ours) {
