@@ -22,6 +22,8 @@ const BY_FSTAB: &str =
 /// Blocks of 64 KiB that the files of the disk in fstab need at least.
 const BLOCKS: u64 = 200;
 
+/// Script that prints how many blocks of dm-cache hold copies.
+pub(crate) const USED: &str = "set -- $(dmsetup status --target cache); echo ${8%/*}";
 /// Begins a script on a machine that cannot load the module.
 const WITHOUT_MODULE: &str = r#"rmmod dm_tandem 2>/dev/null || true
 find /lib/modules/$(uname -r) -name 'dm-tandem.ko*' -delete
@@ -299,18 +301,10 @@ fn by_fstab(run: &Run) -> Result<()> {
     for _ in 0..3 {
         machine.all_there()?;
     }
-    let before = blocks(&mut machine)?;
-    ensure!(before > BLOCKS, "{before} blocks hold copies");
+    let before = machine.sh(USED)?;
     machine.power_off(run)?;
     machine.power_on(run, true)?;
-    let after = blocks(&mut machine)?;
-    run.note(&format!(
-        "{before} blocks before the restart, {after} after"
-    ));
-    ensure!(
-        after * 10 > before * 9,
-        "{before} blocks, and {after} after the restart"
-    );
+    is_warm(run, &before, &machine.sh(USED)?)?;
     let source = machine.source()?;
     ensure!(
         source.starts_with("/dev/mapper/tandem-"),
@@ -333,10 +327,18 @@ fn by_fstab(run: &Run) -> Result<()> {
     machine.all_there()
 }
 
-/// Blocks of dm-cache that hold copies.
-fn blocks(machine: &mut KeptMachine) -> Result<u64> {
-    let used = machine.sh("set -- $(dmsetup status --target cache); echo ${8%/*}")?;
-    Ok(used.parse()?)
+/// Whether dm-cache has after a restart what it had before, by what [`USED`] has printed.
+pub(crate) fn is_warm(run: &Run, before: &str, after: &str) -> Result<()> {
+    run.note(&format!(
+        "{before} blocks before the restart, {after} after"
+    ));
+    let [before, after]: [u64; 2] = [before.parse()?, after.parse()?];
+    ensure!(before > BLOCKS, "{before} blocks hold copies");
+    ensure!(
+        after * 10 > before * 9,
+        "{before} blocks, and {after} after the restart"
+    );
+    Ok(())
 }
 
 /// Runs a script for these devices as a case of the layer.

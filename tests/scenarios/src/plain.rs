@@ -77,6 +77,17 @@ moved() {
 	diff /root/wanted.plain /root/now.plain
 	[ "$(cat /sys/class/block/${1}1/start) $(cat /sys/class/block/${1}1/size)" = "2064 409584" ]
 }
+# An unmounted bcache device without a cache on a partition of KILLDISK, named $name. What bcache has left there before would be
+# registered again.
+prepare() {
+	dd if=/dev/zero of=/dev/KILLDISK bs=1M count=4 conv=notrunc status=none
+	echo 'size=409600' | sfdisk --quiet --label gpt --wipe always /dev/KILLDISK
+	udevadm settle
+	make KILLDISK1 /srv/kill
+	sfdisk --dump /dev/KILLDISK >/root/table-KILLDISK
+	name=$(above KILLDISK1)
+	umount /srv/kill
+}
 # The partition of KILLDISK is as before or moved, whole.
 ended() {
 	udevadm settle
@@ -182,13 +193,7 @@ const KILLED: &str = r#"
 modprobe bcache
 ends=
 for moment in 0 0.2 0.4 0.6 0.8 1 1.3 1.6; do
-	dd if=/dev/zero of=/dev/KILLDISK bs=1M count=4 conv=notrunc status=none
-	echo 'size=409600' | sfdisk --quiet --label gpt --wipe always /dev/KILLDISK
-	udevadm settle
-	make KILLDISK1 /srv/kill
-	sfdisk --dump /dev/KILLDISK >/root/table-KILLDISK
-	name=$(above KILLDISK1)
-	umount /srv/kill
+	prepare
 	remove $name & job=$!
 	for _ in $(seq 400); do [ -n "$(ls /var/lib/tandem/moves 2>/dev/null)" ] && break; sleep 0.02; done
 	sleep $moment
@@ -203,14 +208,7 @@ case $ends in *moved*) ;; *) exit 1 ;; esac"#;
 /// A table that was torn in the middle of a move is put back whole by the next process of the service, and so is bcache.
 const TORN: &str = r#"
 modprobe bcache
-# What bcache has left there before would be registered again.
-dd if=/dev/zero of=/dev/KILLDISK bs=1M count=4 conv=notrunc status=none
-echo 'size=409600' | sfdisk --quiet --label gpt --wipe always /dev/KILLDISK
-udevadm settle
-make KILLDISK1 /srv/kill
-sfdisk --dump /dev/KILLDISK >/root/table-KILLDISK
-name=$(above KILLDISK1)
-umount /srv/kill
+prepare
 flock /dev/KILLDISK sleep 1000 & lock=$!
 remove $name & job=$!
 waits() { grep -qs Moving /var/lib/tandem/moves/*.json && systemctl list-units --no-legend 'tandem-table*' | grep -q running; }
@@ -233,13 +231,7 @@ umount /srv/kill"#;
 /// Begins a move. The power is cut then.
 const CUT: &str = r#"
 modprobe bcache
-dd if=/dev/zero of=/dev/KILLDISK bs=1M count=4 conv=notrunc status=none
-echo 'size=409600' | sfdisk --quiet --label gpt --wipe always /dev/KILLDISK
-udevadm settle
-make KILLDISK1 /srv/kill
-sfdisk --dump /dev/KILLDISK >/root/table-KILLDISK
-name=$(above KILLDISK1)
-umount /srv/kill
+prepare
 sync
 setsid -f sh -c "for _ in 1 2 3 4 5 6 7 8 9; do tandemctl remove --yes $name; sleep 1; done" >/dev/null 2>&1 </dev/null
 for _ in $(seq 600); do [ -n "$(ls /var/lib/tandem/moves 2>/dev/null)" ] && break; sleep 0.02; done

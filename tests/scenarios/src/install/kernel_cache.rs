@@ -6,9 +6,7 @@ use anyhow::{Result, ensure};
 use tandem_harness::layer::Run;
 
 use super::{Desk, ENFORCE};
-
-/// Blocks of 64 KiB that all files need at least.
-const BLOCKS: u64 = 200;
+use crate::kernel_cache::{USED, is_warm};
 
 /// Replaces the cache of the refused module, uses the new one over a restart, and goes back.
 pub(super) fn serves(desk: &mut Desk, run: &Run) -> Result<()> {
@@ -30,17 +28,9 @@ fn in_force(desk: &mut Desk, run: &Run) -> Result<()> {
     for _ in 0..3 {
         desk.same_files()?;
     }
-    let before = blocks(desk)?;
-    ensure!(before > BLOCKS, "{before} blocks hold copies");
+    let before = desk.sh(USED)?;
     desk.off_and_on(run)?;
-    let after = blocks(desk)?;
-    run.note(&format!(
-        "{before} blocks before the restart, {after} after"
-    ));
-    ensure!(
-        after * 10 > before * 9,
-        "{before} blocks, and {after} after the restart"
-    );
+    is_warm(run, &before, &desk.sh(USED)?)?;
     let source = desk.source()?;
     ensure!(
         source.starts_with("/dev/mapper/tandem-"),
@@ -49,10 +39,4 @@ fn in_force(desk: &mut Desk, run: &Run) -> Result<()> {
     desk.same_files()?;
     desk.sh("tandemctl status")?;
     desk.sh("tandemctl remove --yes").map(drop)
-}
-
-/// Blocks of dm-cache that hold copies.
-fn blocks(desk: &mut Desk) -> Result<u64> {
-    let used = desk.sh("set -- $(dmsetup status --target cache); echo ${8%/*}")?;
-    Ok(used.parse()?)
 }
