@@ -9,7 +9,48 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use tandem_harness::cx::{Cx, notice};
-use tandem_harness::{fetch, run};
+use tandem_harness::machine::Machine;
+use tandem_harness::{compiler, fetch, kbuild, pins, run};
+
+/// The suite of Debian that a kernel is from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The oldest kernel that Tandem supports.
+    Debian12,
+    /// A newer kernel, built like the kernel before: one package has image and modules.
+    Debian12Backports,
+    /// Image and modules are in separate packages; the headers need Debian 13's compiler.
+    Debian13Backports,
+}
+
+impl From<Machine> for Source {
+    fn from(machine: Machine) -> Self {
+        match machine {
+            Machine::Debian12 => Self::Debian12,
+            Machine::Debian13 => Self::Debian12Backports,
+            Machine::Debian13Backports => Self::Debian13Backports,
+        }
+    }
+}
+
+impl Source {
+    /// Fetches and unpacks the kernel unless the cache has it.
+    pub fn kernel(self, cx: &Cx) -> Result<Kernel> {
+        match self {
+            Self::Debian12 => debian12(cx),
+            Self::Debian12Backports => {
+                let debs = fetched(cx, "linux-debian12-backports")?;
+                unpacked(cx, &release(&debs[0], "linux-image-")?, &debs)
+            }
+            Self::Debian13Backports => {
+                // Fetched together: should Debian have moved on, image and headers move to the same release.
+                fetched(cx, "linux-debian13-backports-headers")?;
+                let debs = fetched(cx, "linux-debian13-backports")?;
+                split(cx, &release(&debs[0], "linux-binary-")?, &debs)
+            }
+        }
+    }
+}
 
 /// An unpacked kernel.
 pub struct Kernel {
@@ -19,15 +60,34 @@ pub struct Kernel {
     pub vmlinux: PathBuf,
     /// Directory with `lib/modules/<release>` and the list of dependencies.
     pub modules: PathBuf,
-    /// Directory for `make -C` when a module is built.
-    pub build: PathBuf,
+    /// Directory for `make -C` when a module is built. `None`: the headers need Debian 13's compiler.
+    pub build: Option<PathBuf>,
+}
+
+impl Kernel {
+    /// Builds the module `file`, whose sources are below `sources` of the work tree, in the directory `build`.
+    pub fn built(
+        &self,
+        cx: &Cx,
+        sources: &str,
+        file: &str,
+        build: &Path,
+        log: &Path,
+    ) -> Result<PathBuf> {
+        let Some(headers) = &self.build else {
+            return compiler::module(cx, &self.release, sources, file, log);
+        };
+        // The compiler with which Debian builds these kernels; they accept modules of no other compiler.
+        kbuild::module(&cx.path(sources), headers, build, &["CC=gcc-12"], log)?;
+        Ok(build.join(file))
+    }
 }
 
 /// How long a kernel that was looked up counts as Debian 12's newest.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The current kernel of Debian 12, as a user has it today.
-pub fn debian12(cx: &Cx) -> Result<Kernel> {
+fn debian12(cx: &Cx) -> Result<Kernel> {
     let note = cx.cache.join("kernel-of-debian12");
     let fresh = fs::metadata(&note)
         .and_then(|meta| meta.modified())
@@ -69,7 +129,7 @@ fn look_up(cx: &Cx, note: &Path) -> Result<()> {
 }
 
 /// Unpacks a kernel's image and headers packages together.
-pub fn unpacked(cx: &Cx, release: &str, debs: &[PathBuf]) -> Result<Kernel> {
+fn unpacked(cx: &Cx, release: &str, debs: &[PathBuf]) -> Result<Kernel> {
     let key = fetch::key(debs);
     let kind = format!("kernel-{release}");
     let final_dir = cx.cache.join(&kind).join(&key);
@@ -88,7 +148,42 @@ pub fn unpacked(cx: &Cx, release: &str, debs: &[PathBuf]) -> Result<Kernel> {
     Ok(Kernel {
         release: release.to_owned(),
         vmlinux: dir.join("vmlinux"),
-        build: dir.join(format!("usr/src/linux-headers-{release}")),
+        build: Some(dir.join(format!("usr/src/linux-headers-{release}"))),
+        modules: dir,
+    })
+}
+
+fn fetched(cx: &Cx, group: &str) -> Result<Vec<PathBuf>> {
+    fetch::all_pinned(cx, &pins::group(group)?)
+}
+
+/// The release, as `uname -r` prints it, from the name of a package that begins with `prefix`.
+fn release(deb: &Path, prefix: &str) -> Result<String> {
+    let name = run::output(run::cmd("dpkg-deb", ["-f"]).arg(deb).arg("Package"))?;
+    let release = name
+        .trim()
+        .strip_prefix(prefix)
+        .with_context(|| format!("{name} is no {prefix}*"))?;
+    Ok(release.to_owned())
+}
+
+/// Unpacks a kernel whose image, modules and headers are in separate packages; the headers are not needed here.
+fn split(cx: &Cx, release: &str, debs: &[PathBuf]) -> Result<Kernel> {
+    let dir = cx.cached(&format!("kernel-{release}"), &fetch::key(debs), |dir| {
+        debs.iter().try_for_each(|deb| fetch::unpack(deb, dir))?;
+        // These packages install everything below /usr.
+        let merged = dir.join("lib");
+        if !merged.exists() {
+            std::os::unix::fs::symlink("usr/lib", merged)?;
+        }
+        let image = dir.join(format!("usr/lib/modules/{release}/vmlinuz"));
+        extract(&image, &dir.join("vmlinux"))?;
+        run::output(run::cmd("/sbin/depmod", ["-b"]).arg(dir).arg(release)).map(drop)
+    })?;
+    Ok(Kernel {
+        release: release.to_owned(),
+        vmlinux: dir.join("vmlinux"),
+        build: None,
         modules: dir,
     })
 }
@@ -145,7 +240,7 @@ fn relocate(headers: &Path, root: &Path) -> Result<()> {
 }
 
 /// Finds the compressed kernel in a bzImage and unpacks it.
-pub fn extract(bzimage: &Path, vmlinux: &Path) -> Result<()> {
+pub(crate) fn extract(bzimage: &Path, vmlinux: &Path) -> Result<()> {
     const PACKED: [(&[u8], &str); 4] = [
         (b"\xfd7zXZ\0", "xz"),
         (b"\x28\xb5\x2f\xfd", "zstd"),

@@ -8,8 +8,9 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::guest_kernel::{self, Kernel};
+use tandem_harness::apt::{self, Family};
 use tandem_harness::cx::{Cx, say};
-use tandem_harness::{apt, hash, run};
+use tandem_harness::{hash, run};
 
 /// Name and password of the guest's user, who may administer the machine as the owner of a desktop does.
 pub const USER: &str = "anna";
@@ -51,8 +52,9 @@ pub struct Image {
 /// Makes the image unless the cache has it. The package `initramfs` makes initial file systems in it.
 pub fn get(cx: &Cx, kernel: &Kernel, initramfs: &str) -> Result<Image> {
     let sources = cx.path("tests/guest/machine");
-    let packages = packages(&sources.join("packages"))?.replace(INITRAMFS_TOOLS, initramfs);
-    let userland = userland(cx, &packages)?;
+    let release = cx.machine.release();
+    let packages = packages(&sources, release)?.replace(INITRAMFS_TOOLS, initramfs);
+    let userland = userland(cx, release, &packages)?;
     let key = hash::key([
         userland
             .file_name()
@@ -81,23 +83,31 @@ pub fn get(cx: &Cx, kernel: &Kernel, initramfs: &str) -> Result<Image> {
     })
 }
 
-/// The packages that a list names, with commas between them.
-pub(crate) fn packages(list: &Path) -> Result<String> {
+/// The packages of the desktop in the folder `sources`, with commas between them. A later release has other names for some.
+pub(crate) fn packages(sources: &Path, release: Family) -> Result<String> {
+    let list = sources.join("packages");
     let text =
-        fs::read_to_string(list).with_context(|| format!("cannot read {}", list.display()))?;
+        fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
     let names: Vec<_> = text
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
         .collect();
-    Ok(names.join(","))
+    let list = names.join(",");
+    Ok(match release {
+        Family::Bookworm => list,
+        Family::Trixie => list
+            .replace("libblockdev-crypto2", "libblockdev-crypto3")
+            .replace("libblockdev-mdraid2", "libblockdev-mdraid3"),
+    })
 }
 
-/// Debian 12 with the guest's packages, as a tar file.
-fn userland(cx: &Cx, packages: &str) -> Result<PathBuf> {
+/// A release with the guest's packages, as a tar file.
+fn userland(cx: &Cx, release: Family, packages: &str) -> Result<PathBuf> {
     let (archive, security) = apt::mirrors()?;
-    cx.newest("userland", &hash::key([packages]), |dir| {
-        say("making a Debian 12 userland for the virtual machine (about two minutes, once)");
+    let suite = release.codename();
+    cx.newest(&format!("userland-{suite}"), &hash::key([packages]), |dir| {
+        say(format!("making a {suite} userland for the virtual machine (about two minutes, once)"));
         let start = Instant::now();
         let mut command = run::cmd("mmdebstrap", ["--variant=minbase", "--quiet", "--skip=output/dev"]);
         command.arg("--aptopt=APT::Install-Recommends \"false\"").arg(format!("--include={packages}"));
@@ -105,9 +115,9 @@ fn userland(cx: &Cx, packages: &str) -> Result<PathBuf> {
             command.arg(format!("--dpkgopt=path-exclude=/usr/share/{path}/*"));
         }
         command.arg("--customize-hook=chroot \"$1\" sh -c 'echo de_DE.UTF-8 UTF-8 >/etc/locale.gen; locale-gen >/dev/null'");
-        command.arg("bookworm").arg(dir.join("debian.tar")).arg(format!("deb {archive} bookworm main"));
+        command.arg(suite).arg(dir.join("debian.tar")).arg(format!("deb {archive} {suite} main"));
         if let Some(security) = security {
-            command.arg(format!("deb {security} bookworm-security main"));
+            command.arg(format!("deb {security} {suite}-security main"));
         }
         run::logged(&mut command, &cx.target.join("image.log"))?;
         say(format!("userland made in {} s", start.elapsed().as_secs()));
@@ -228,11 +238,10 @@ pub(crate) fn initrd(kernel: &Kernel, init: &Path, dir: &Path) -> Result<()> {
     )?;
     fs::copy(init, tree.join("init"))?;
     let mut list = String::new();
-    // crc32c is asked for by name at run time, so that no dependency names it.
-    for module in guest_kernel::with_dependencies(
-        kernel,
-        &["crc32c_generic", "virtio_pci", "virtio_blk", "ext4"],
-    )? {
+    // crc32c is asked for by name at run time, so that no dependency names it. Later kernels have it built in.
+    let sums = guest_kernel::with_dependencies(kernel, &["crc32c_generic"]).unwrap_or_default();
+    let disk = guest_kernel::with_dependencies(kernel, &["virtio_pci", "virtio_blk", "ext4"])?;
+    for module in sums.into_iter().chain(disk) {
         let name = module.file_name().context("a module has a name")?;
         let name = name.to_string_lossy();
         let file = tree.join("lib").join(&*name);

@@ -11,6 +11,7 @@ use anyhow::{Result, bail};
 use crate::guest_kernel::{self, Kernel};
 use crate::image::{self, Image, LEFT_OUT};
 use crate::vm::Parts;
+use tandem_harness::apt::Family;
 use tandem_harness::cx::{Cx, say};
 use tandem_harness::{apt, hash, run};
 
@@ -35,39 +36,14 @@ const OFFER: &str = r#"
 	sed -i 's/^update_initramfs=.*/update_initramfs=no/' etc/initramfs-tools/update-initramfs.conf
 	rm -f initrd.img* vmlinuz*"#;
 
-/// A release of Debian.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Release {
-    /// Debian 12.
-    Bookworm,
-    /// Debian 13.
-    Trixie,
-}
-
-impl Release {
-    fn suite(self) -> &'static str {
-        match self {
-            Self::Bookworm => "bookworm",
-            Self::Trixie => "trixie",
-        }
-    }
-
-    /// The packages of the desktop, some of which have other names in a later release.
-    fn desktop(self, sources: &Path) -> Result<String> {
-        let list = image::packages(&sources.join("packages"))?;
-        Ok(match self {
-            Self::Bookworm => list,
-            Self::Trixie => list
-                .replace("libblockdev-crypto2", "libblockdev-crypto3")
-                .replace("libblockdev-mdraid2", "libblockdev-mdraid3"),
-        })
-    }
-}
-
 /// Makes the machine unless the cache has it.
-pub fn get(cx: &Cx, release: Release) -> Result<Parts> {
+pub fn get(cx: &Cx, release: Family) -> Result<Parts> {
     let sources = cx.path("tests/guest/machine");
-    let packages = format!("{},{}", release.desktop(&sources)?, PACKAGES.join(","));
+    let packages = format!(
+        "{},{}",
+        image::packages(&sources, release)?,
+        PACKAGES.join(",")
+    );
     let userland = userland(cx, release, &packages)?;
     let made_from = userland.file_name().unwrap_or_default();
     let key = hash::key([
@@ -77,11 +53,11 @@ pub fn get(cx: &Cx, release: Release) -> Result<Parts> {
         hash::file(&sources.join("init"))?,
         format!("{SIZE} {OFFER}"),
     ]);
-    let kind = format!("install-image-{}", release.suite());
+    let kind = format!("install-image-{}", release.codename());
     let dir = cx.newest(&kind, &key, |dir| {
         say(format!(
             "making the disk of a fresh {} machine",
-            release.suite()
+            release.codename()
         ));
         let tar = userland.join("debian.tar");
         let kernel = kernel(&tar, dir)?;
@@ -98,9 +74,9 @@ pub fn get(cx: &Cx, release: Release) -> Result<Parts> {
     Parts::of(cx, kernel, image)
 }
 
-fn userland(cx: &Cx, release: Release, packages: &str) -> Result<PathBuf> {
+fn userland(cx: &Cx, release: Family, packages: &str) -> Result<PathBuf> {
     let (archive, security) = apt::mirrors()?;
-    let suite = release.suite();
+    let suite = release.codename();
     let key = hash::key([packages, OFFERED]);
     cx.newest(&format!("install-userland-{suite}"), &key, |dir| {
         say(format!("making a {suite} userland with a kernel and a compiler (about three minutes, once)"));
@@ -151,7 +127,7 @@ fn found(dir: &Path) -> Result<Kernel> {
     let modules = dir.join("kernel");
     let release = release(&modules)?;
     Ok(Kernel {
-        build: modules.join("lib/modules").join(&release).join("build"),
+        build: Some(modules.join("lib/modules").join(&release).join("build")),
         vmlinux: dir.join("vmlinux"),
         modules,
         release,

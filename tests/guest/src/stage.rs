@@ -11,7 +11,6 @@ use anyhow::{Result, ensure};
 use crate::guest_kernel::Kernel;
 use crate::vm::{Disk, Parts, Vm};
 use tandem_harness::cx::{Cx, say};
-use tandem_harness::kbuild;
 use tandem_harness::{hash, run};
 
 /// Longest installation: some dozens of MB are unpacked and the guest's services reloaded, under emulation.
@@ -19,6 +18,8 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(120);
 
 /// Script that installs the project in the guest.
 pub const INSTALL: &str = include_str!("../machine/install.sh");
+
+const MODULE: &str = "dm-tandem.ko";
 
 /// Cargo's profile for programs that run under emulation.
 pub const PROFILE: &str = "guest";
@@ -176,7 +177,7 @@ fn module_lists(cx: &Cx, parts: &Parts, module: &Path) -> Result<PathBuf> {
         )?;
         run::output(
             run::cmd("strip", ["--strip-debug", "-o"])
-                .arg(updates.join("dm-tandem.ko"))
+                .arg(updates.join(MODULE))
                 .arg(module),
         )?;
         for name in [
@@ -202,12 +203,11 @@ fn module(cx: &Cx, kernel: &Kernel) -> Result<PathBuf> {
         key.push(hash::tree(&source.join(part))?);
     }
     let log = cx.target.join("kmod.log");
-    // Debian builds its kernels with this compiler; another one would not be accepted by them.
-    let settings = ["CC=gcc-12"];
     let dir = cx.cached("module", &hash::key(key), |dir| {
-        kbuild::module(&source, &kernel.build, dir, &settings, &log)
+        let built = kernel.built(cx, "kmod", MODULE, &dir.join("build"), &log)?;
+        Ok(fs::copy(built, dir.join(MODULE)).map(drop)?)
     })?;
-    Ok(dir.join("dm-tandem.ko"))
+    Ok(dir.join(MODULE))
 }
 
 /// The data files, as meson installs them.

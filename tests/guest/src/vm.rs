@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::disks;
-use crate::guest_kernel::{self, Kernel};
+use crate::guest_kernel::{Kernel, Source};
 use crate::image::{self, Image};
 use crate::power::Supply;
 use crate::qemu::Qemu;
@@ -62,7 +62,7 @@ impl Parts {
 
     /// A machine in which another package makes the initial file systems.
     pub fn with(cx: &Cx, initramfs: &str) -> Result<Self> {
-        let kernel = guest_kernel::debian12(cx)?;
+        let kernel = Source::from(cx.machine).kernel(cx)?;
         let image = image::get(cx, &kernel, initramfs)?;
         Self::of(cx, kernel, image)
     }

@@ -37,7 +37,8 @@ impl Family {
         }
     }
 
-    fn codename(self) -> &'static str {
+    /// Debian's name of the release, which is also that of its first suite.
+    pub fn codename(self) -> &'static str {
         match self {
             Self::Bookworm => "bookworm",
             Self::Trixie => "trixie",

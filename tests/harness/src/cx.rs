@@ -7,6 +7,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 
+use crate::machine::Machine;
+
 /// The places that every command uses.
 #[derive(Clone, Debug)]
 pub struct Cx {
@@ -16,6 +18,8 @@ pub struct Cx {
     pub target: PathBuf,
     /// Packages, kernels, images and saved machine states, each named by its sources. Survives `cargo clean`.
     pub cache: PathBuf,
+    /// The system of the virtual machine.
+    pub machine: Machine,
 }
 
 impl Cx {
@@ -42,6 +46,7 @@ impl Cx {
             root,
             target,
             cache,
+            machine: Machine::default(),
         })
     }
 
@@ -179,6 +184,7 @@ mod tests {
             root: root.clone(),
             target: root.clone(),
             cache: root.clone(),
+            machine: Machine::default(),
         };
         let kind = root.join("state");
         fs::create_dir_all(kind.join("lost.partial-1"))?;

@@ -10,6 +10,7 @@ pub mod hash;
 pub mod kbuild;
 pub mod layer;
 pub mod libtest;
+pub mod machine;
 pub mod pins;
 pub mod programs;
 pub mod report;

@@ -17,8 +17,9 @@ use self::packages::Medium;
 use super::kept::{BOOT, STARTED};
 use tandem_guest::disks::{self, Pair, Scratch};
 use tandem_guest::guest::{LONG, MOUNT_POINT, SHORT};
-use tandem_guest::install_image::{self, Release};
+use tandem_guest::install_image;
 use tandem_guest::vm::{Parts, Vm};
+use tandem_harness::apt::Family;
 use tandem_harness::layer::Run;
 
 /// Longest installation: DKMS builds the module, under emulation on a busy machine.
@@ -67,23 +68,23 @@ const CASES: [(&str, Test); 12] = [
 
 /// Runs the layer on Debian 12.
 pub fn bookworm(run: &mut Run) -> Result<()> {
-    on_release(run, Release::Bookworm)
+    on_release(run, Family::Bookworm)
 }
 
 /// Runs the layer on Debian 13.
 pub fn trixie(run: &mut Run) -> Result<()> {
-    on_release(run, Release::Trixie)
+    on_release(run, Family::Trixie)
 }
 
 /// Runs the tests with `--all` only: building the packages, and the module under emulation, takes long. For one case
 /// this also runs the tests before that case.
-fn on_release(run: &mut Run, release: Release) -> Result<()> {
+fn on_release(run: &mut Run, release: Family) -> Result<()> {
     if !run.is_whole() {
         run.skip("the packages on a fresh machine", "only --all runs this");
         return Ok(());
     }
     let mut desk = Desk::new(run, release)?;
-    let known = |(name, _): &(&str, Test)| *name != SOFT_REBOOT || release != Release::Bookworm;
+    let known = |(name, _): &(&str, Test)| *name != SOFT_REBOOT || release != Family::Bookworm;
     for (name, test) in CASES.into_iter().filter(known) {
         let begun = Instant::now();
         let result = test(&mut desk, run);
@@ -114,7 +115,7 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(run: &Run, release: Release) -> Result<Self> {
+    fn new(run: &Run, release: Family) -> Result<Self> {
         let medium = Medium::get(run.cx)?;
         let parts = install_image::get(run.cx, release)?;
         let scratch = Scratch::new()?;

@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tandem_harness::kbuild;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::kernels::Target;
 use crate::{kernels, suite};
+use tandem_guest::guest_kernel::Source;
 use tandem_guest::qemu::Qemu;
 use tandem_harness::cx::{Cx, say};
 use tandem_harness::{fetch, pins};
@@ -214,13 +215,15 @@ struct Guest {
 
 impl Guest {
     fn new(cx: &Cx, log: PathBuf) -> Result<Self> {
-        let target = kernels::target(cx, kernels::Source::Debian12Backports, &log)?;
+        let target = kernels::target(cx, Source::Debian12Backports, &log)?;
+        let headers = target.kernel.build.as_deref();
+        let headers = headers.context("the kernel has no headers of its own")?;
         let mut built = Vec::new();
         let mut build = |source: &Path, name: &str, modules: &[&str]| -> Result<()> {
             let build = cx.target.join(format!("bench-{name}"));
             // The kernel's compiler, as for our module.
             let settings = ["CC=gcc-12"];
-            kbuild::module(source, &target.kernel.build, &build, &settings, &log)?;
+            kbuild::module(source, headers, &build, &settings, &log)?;
             built.extend(modules.iter().map(|module| build.join(module)));
             Ok(())
         };

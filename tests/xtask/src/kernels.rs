@@ -12,16 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tandem_harness::deps;
-use tandem_harness::kbuild;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::{suite, uml};
-use tandem_guest::guest_kernel::{self, Kernel};
+use tandem_guest::guest_kernel::{self, Kernel, Source};
 use tandem_guest::qemu::Qemu;
 use tandem_harness::cx::Cx;
 use tandem_harness::layer::{Layer, Run, When};
-use tandem_harness::{compiler, fetch, pins, programs, run, seed};
+use tandem_harness::{programs, run, seed};
 
 /// Longest run of an emulated guest on a busy machine.
 const LIMIT: Duration = Duration::from_secs(5000);
@@ -80,17 +79,6 @@ pub fn layers() -> Vec<Layer> {
     ]
 }
 
-/// The suite of Debian that a kernel is from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// The oldest kernel that Tandem supports.
-    Debian12,
-    /// A newer kernel, built like the kernel before: one package has image and modules.
-    Debian12Backports,
-    /// Image and modules are in separate packages; the headers need Debian 13's compiler.
-    Debian13Backports,
-}
-
 /// A kernel, and our modules built for it.
 pub struct Target {
     /// The kernel.
@@ -103,34 +91,16 @@ pub struct Target {
 
 /// The kernel of a layer with our modules.
 pub fn target(cx: &Cx, source: Source, log: &Path) -> Result<Target> {
-    let kernel = match source {
-        Source::Debian12 => guest_kernel::debian12(cx)?,
-        Source::Debian12Backports => {
-            let debs = fetched(cx, "linux-debian12-backports")?;
-            guest_kernel::unpacked(cx, &release(&debs[0], "linux-image-")?, &debs)?
-        }
-        Source::Debian13Backports => {
-            // Fetched together: should Debian have moved on, image and headers move to the same release.
-            fetched(cx, "linux-debian13-backports-headers")?;
-            let debs = fetched(cx, "linux-debian13-backports")?;
-            split(cx, &release(&debs[0], "linux-binary-")?, &debs)?
-        }
-    };
-    let built = |sources: &str, file: &str| match source {
-        Source::Debian12 | Source::Debian12Backports => {
-            let build = cx.target.join(format!("suite-{}", kernel.release));
-            let build = build.join(file.trim_end_matches(".ko"));
-            // The compiler with which Debian builds these kernels; they accept modules of no other compiler.
-            kbuild::module(
-                &cx.path(sources),
-                &kernel.build,
-                &build,
-                &["CC=gcc-12"],
-                log,
-            )?;
-            Ok(build.join(file))
-        }
-        Source::Debian13Backports => compiler::module(cx, &kernel.release, sources, file, log),
+    let kernel = source.kernel(cx)?;
+    let built = |sources: &str, file: &str| {
+        let build = cx.target.join(format!("suite-{}", kernel.release));
+        kernel.built(
+            cx,
+            sources,
+            file,
+            &build.join(file.trim_end_matches(".ko")),
+            log,
+        )
     };
     let module = built("kmod", "dm-tandem.ko")?;
     let disk = built("tests/module/disk", "dm-testdisk.ko")?;
@@ -138,41 +108,6 @@ pub fn target(cx: &Cx, source: Source, log: &Path) -> Result<Target> {
         kernel,
         module,
         disk,
-    })
-}
-
-fn fetched(cx: &Cx, group: &str) -> Result<Vec<PathBuf>> {
-    fetch::all_pinned(cx, &pins::group(group)?)
-}
-
-/// The release, as `uname -r` prints it, from the name of a package that begins with `prefix`.
-fn release(deb: &Path, prefix: &str) -> Result<String> {
-    let name = run::output(run::cmd("dpkg-deb", ["-f"]).arg(deb).arg("Package"))?;
-    let release = name
-        .trim()
-        .strip_prefix(prefix)
-        .with_context(|| format!("{name} is no {prefix}*"))?;
-    Ok(release.to_owned())
-}
-
-/// Unpacks a kernel whose image, modules and headers are in separate packages; the headers are not needed here.
-fn split(cx: &Cx, release: &str, debs: &[PathBuf]) -> Result<Kernel> {
-    let dir = cx.cached(&format!("kernel-{release}"), &fetch::key(debs), |dir| {
-        debs.iter().try_for_each(|deb| fetch::unpack(deb, dir))?;
-        // These packages install everything below /usr.
-        let merged = dir.join("lib");
-        if !merged.exists() {
-            std::os::unix::fs::symlink("usr/lib", merged)?;
-        }
-        let image = dir.join(format!("usr/lib/modules/{release}/vmlinuz"));
-        guest_kernel::extract(&image, &dir.join("vmlinux"))?;
-        run::output(run::cmd("/sbin/depmod", ["-b"]).arg(dir).arg(release)).map(drop)
-    })?;
-    Ok(Kernel {
-        release: release.to_owned(),
-        vmlinux: dir.join("vmlinux"),
-        build: PathBuf::new(),
-        modules: dir,
     })
 }
 

@@ -14,6 +14,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use tandem_guest::stage;
 use tandem_harness::cx::{Cx, notice, say};
 use tandem_harness::layer::{Layer, Run, When};
+use tandem_harness::machine::Machine;
 use tandem_harness::results::{self, Counts, Outcome};
 use tandem_harness::{deps, run, sample};
 
@@ -36,6 +37,15 @@ pub struct Args {
     /// Run only the test of this name in the layer that `--only` names. Its result is printed and not kept.
     #[arg(long, value_name = "NAME", requires = "only")]
     case: Option<String>,
+    /// The system of the virtual machine in the layers `vm-...`. Results of another than the first are printed and not kept.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "SYSTEM",
+        default_value_t,
+        requires = "only"
+    )]
+    machine: Machine,
     /// How long each target is fuzzed.
     #[arg(long, value_name = "N", default_value_t = 15)]
     fuzz_seconds: u64,
@@ -84,6 +94,10 @@ pub fn command(cx: &Cx, args: &Args) -> Result<ExitCode> {
     if args.only.is_empty() {
         ensure_space(cx)?;
     }
+    let cx = &Cx {
+        machine: args.machine,
+        ..cx.clone()
+    };
     let results = lanes(cx, &chosen, args, begin)?;
     println!("\n{}", table(&results));
     Ok(verdict(&results))
@@ -231,7 +245,7 @@ fn run(
         tests: run.tests,
         figures: run.figures,
     };
-    if args.case.is_none() {
+    if args.case.is_none() && args.machine == Machine::default() {
         result.save(cx)?;
     }
     let counts = result.counts();

@@ -10,6 +10,7 @@ use tandem_guest::disks;
 use tandem_guest::vm::{Parts, Screen, Vm};
 use tandem_harness::cx::{Cx, say};
 use tandem_harness::deps;
+use tandem_harness::machine::Machine;
 
 /// Longest run of one line.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -26,6 +27,9 @@ pub struct Args {
     /// Build the project and install it in the guest.
     #[arg(long)]
     install: bool,
+    /// The system of the virtual machine.
+    #[arg(long, value_enum, value_name = "SYSTEM", default_value_t)]
+    machine: Machine,
     /// Take a picture of the guest's screen at the end.
     #[arg(long, value_name = "PNG")]
     screenshot: Option<std::path::PathBuf>,
@@ -36,6 +40,10 @@ pub struct Args {
 /// `cargo xtask vm`.
 pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     deps::ensure(deps::GUEST)?;
+    let cx = &Cx {
+        machine: args.machine,
+        ..cx.clone()
+    };
     let parts = Parts::get(cx)?;
     let screen = if args.window {
         Screen::Window
