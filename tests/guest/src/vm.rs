@@ -168,10 +168,15 @@ impl Vm {
     }
 
     /// Waits for the end of the machine, by this script. Returns what the machine has written to its serial console.
-    pub fn off_by(mut self, script: &str) -> Result<String> {
-        let mut patience = self.agent.patience(SHUTDOWN);
+    pub fn off_by(self, script: &str) -> Result<String> {
+        self.off_within(script, SHUTDOWN)
+    }
+
+    /// As [`Self::off_by`], with a longest time in the guest.
+    pub fn off_within(mut self, script: &str, limit: Duration) -> Result<String> {
+        let mut patience = self.agent.patience(limit);
         // The answer is lost if the machine is off before the answer is read.
-        let asked = self.agent.sh(script, SHUTDOWN);
+        let asked = self.agent.sh(script, limit);
         loop {
             match self.child.try_wait()? {
                 Some(status) if status.success() => return Ok(self.console()),

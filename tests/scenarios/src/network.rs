@@ -2,6 +2,8 @@
 //! The slow disk is on the network: NBD and iSCSI. Both servers run in the guest itself, so what they have can be compared
 //! with what the cache shows, and the network is cut by switching `lo` off.
 
+mod off;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::time::Duration;
@@ -167,16 +169,7 @@ dd if=/srv/net/hot bs=64k iflag=direct status=none | sha256sum | diff - /run/cha
 /// Runs the layer.
 pub fn run(run: &mut Run) -> Result<()> {
     let parts = Parts::get(run.cx)?;
-    let mut vm = Vm::installed(run.cx, &parts, Screen::Hidden)?;
-    let scratch = Scratch::new()?;
-    vm.plug(&disks::empty(
-        scratch.path(),
-        SSD,
-        0x5000_c500_0000_0300,
-        MIB,
-        true,
-    )?)?;
-    let ssd = vm.device(SSD)?;
+    let (mut vm, ssd, _scratch) = machine(&parts, run)?;
     let cuts = if run.is_whole() {
         &CUTS[..]
     } else {
@@ -187,6 +180,16 @@ pub fn run(run: &mut Run) -> Result<()> {
         case.is_none_or(|case| case.starts_with(kind.name))
     };
     for kind in KINDS.iter().filter(wanted).collect::<Vec<_>>() {
+        if run.is_whole() {
+            let name = format!("{}: cut at a shutdown, which takes no longer", kind.name);
+            if run.wants(&name) {
+                let compared = off::is_no_longer(&parts, kind, run);
+                run.check(&name, compared);
+            }
+            if run.is_done() {
+                return Ok(());
+            }
+        }
         let created = created(&mut vm, kind, &ssd, run);
         let works = created.is_ok();
         run.check(
@@ -264,10 +267,31 @@ impl Kind {
     }
 }
 
-fn created(vm: &mut Vm, kind: &Kind, ssd: &str, run: &Run) -> Result<()> {
+/// A machine with an SSD, and the name of the SSD there.
+fn machine(parts: &Parts, run: &Run) -> Result<(Vm, String, Scratch)> {
+    let mut vm = Vm::installed(run.cx, parts, Screen::Hidden)?;
+    let scratch = Scratch::new()?;
+    vm.plug(&disks::empty(
+        scratch.path(),
+        SSD,
+        0x5000_c500_0000_0300,
+        MIB,
+        true,
+    )?)?;
+    let ssd = vm.device(SSD)?;
+    Ok((vm, ssd, scratch))
+}
+
+/// Connects the disk and mounts it. Returns its name.
+fn began(vm: &mut Vm, kind: &Kind, run: &Run) -> Result<String> {
     let told = vm.agent.sh(&kind.script(BEGIN), LONG)?;
     run.note(&told);
-    let disk = told.lines().last().context("the device is named")?.trim();
+    let disk = told.lines().last().context("the device is named")?;
+    Ok(disk.trim().to_owned())
+}
+
+fn created(vm: &mut Vm, kind: &Kind, ssd: &str, run: &Run) -> Result<()> {
+    let disk = began(vm, kind, run)?;
     let judged = vm.agent.sh("tandemctl --json list", SHORT)?;
     run.note(&judged);
     let refuse = |vm: &mut Vm, line: String| -> Result<()> {
