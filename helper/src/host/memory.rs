@@ -79,7 +79,10 @@ impl DeviceMapper {
             State::Ended(Some(status)) if status == i32::from(ABSENT) => {
                 Err(Failure::new(Kind::MemoryUnable).name("absent"))
             }
-            other => Err(step(&format!("{}: {other:?}", asked.unit))),
+            other => {
+                let said = crate::waiting(|| std::fs::read_to_string(&output)).unwrap_or_default();
+                Err(step(&format!("{}: {other:?}: {}", asked.unit, said.trim())))
+            }
         }
     }
 }

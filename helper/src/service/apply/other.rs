@@ -68,7 +68,8 @@ async fn follow(
                 watcher.step(last, false);
             }
             Err(e) if failed_queries == MAX_FAILED_QUERIES => {
-                // The cache is left as it was, and no later process goes on with the removal by itself.
+                // The cache stays, and no later process goes on with the removal by itself. LVM's cache may be in write-through
+                // for now; its note has the mode that comes back.
                 if host.stop_removal(removal).await.is_ok()
                     && let Ok(OtherProgress::Ended(_)) = host.removal_progress(removal).await
                 {
