@@ -239,9 +239,10 @@ pub(crate) fn initrd(kernel: &Kernel, init: &Path, dir: &Path) -> Result<()> {
     fs::copy(init, tree.join("init"))?;
     let mut list = String::new();
     // crc32c is asked for by name at run time, so that no dependency names it. Later kernels have it built in.
-    let sums = guest_kernel::with_dependencies(kernel, &["crc32c_generic"]).unwrap_or_default();
-    let disk = guest_kernel::with_dependencies(kernel, &["virtio_pci", "virtio_blk", "ext4"])?;
-    for module in sums.into_iter().chain(disk) {
+    let wanted = ["crc32c_generic", "virtio_pci", "virtio_blk", "ext4"];
+    let is_built_in = guest_kernel::with_dependencies(kernel, &wanted[..1]).is_err();
+    let wanted = &wanted[usize::from(is_built_in)..];
+    for module in guest_kernel::with_dependencies(kernel, wanted)? {
         let name = module.file_name().context("a module has a name")?;
         let name = name.to_string_lossy();
         let file = tree.join("lib").join(&*name);

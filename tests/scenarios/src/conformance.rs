@@ -18,8 +18,18 @@ use tandem_harness::{run, sample};
 /// Longest run of the whole suite, whose own waits end after 90 seconds each.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// How many of the suite's tests run without `--all`.
-const ORDINARY: usize = 8;
+/// How many of the suite's tests run without `--all`, with each target.
+const ORDINARY: usize = 5;
+/// What serves the caches: a name for the results, a variable for the suite, and the beginnings of the names of tests for what this
+/// target does not have.
+const TARGETS: [(&str, &str, &[&str]); 2] = [
+    ("conformance", "", &[]),
+    (
+        "dm-cache",
+        "TANDEM_TEST_TARGET=dm-cache",
+        &["settings::", "writeback::"],
+    ),
+];
 /// Beginning of the names of tests that need the simulated machine.
 const SIMULATED: &str = "simulated::";
 
@@ -30,22 +40,41 @@ pub fn run(run: &mut Run) -> Result<()> {
     let disk = packed(run.cx, &suite)?;
     scene.vm.plug(&disk)?;
     let name = scene.vm.device(disk.serial)?;
-    let only = match &run.case {
-        Some(case) => case.clone(),
-        None => sample::of(run, "conformance", cases(&suite)?, ORDINARY)?.join(" "),
-    };
+    let unpack = format!("tar --extract --file /dev/{name} --directory /usr/local/bin");
+    scene.vm.agent.sh(&unpack, LIMIT)?;
+    for (target, variable, without) in TARGETS {
+        let has = |case: &String| !without.iter().any(|begin| case.starts_with(begin));
+        let cases: Vec<_> = match &run.case {
+            Some(case) => vec![case.clone()],
+            None => sample::of(run, target, cases(&suite)?, ORDINARY)?,
+        };
+        let cases: Vec<_> = cases.into_iter().filter(has).collect();
+        if !cases.is_empty() {
+            on_target(run, &mut scene, target, variable, &cases.join(" "))?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs the named tests of the suite.
+fn on_target(
+    run: &mut Run,
+    scene: &mut Scene,
+    target: &str,
+    variable: &str,
+    cases: &str,
+) -> Result<()> {
     let script = format!(
-        "tar --extract --file /dev/{name} --directory /usr/local/bin && \
-         TANDEM_TEST_DISK={} TANDEM_TEST_SSD={} conformance --test-threads=1 --show-output --exact {only}",
+        "{variable} TANDEM_TEST_DISK={} TANDEM_TEST_SSD={} conformance --test-threads=1 --show-output --exact {cases}",
         scene.disk, scene.ssd
     );
     let ended = scene.vm.agent.run(&script, LIMIT, |line| {
         if line.starts_with("test ") {
-            println!("    {line}");
+            println!("    {target} {line}");
         }
     })?;
     run.note(&ended.text);
-    let failed = libtest::count(run, "conformance", &ended.text)?;
+    let failed = libtest::count(run, target, &ended.text)?;
     if failed > 0 || ended.code != 0 {
         let service = "journalctl -b --no-pager -o short-monotonic | tail -n 300";
         run.note(&scene.vm.agent.sh(service, LIMIT)?);

@@ -288,6 +288,15 @@ pub fn block(name: &str) -> OwnedObjectPath {
     OwnedObjectPath::try_from(format!("/org/freedesktop/UDisks2/block_devices/{name}")).unwrap()
 }
 
+/// What serves the caches of the tests: dm-cache if `TANDEM_TEST_TARGET` is `dm-cache`.
+pub fn target() -> Target {
+    match std::env::var("TANDEM_TEST_TARGET").as_deref() {
+        Ok("dm-cache") => Target::DmCache,
+        Ok(other) => panic!("unknown target {other}"),
+        Err(_) => Target::Tandem,
+    }
+}
+
 /// A request for a cache, by the kernel names of the disk and the SSD.
 pub fn spec(origin: &str, ssd: &str) -> PlanSpec {
     PlanSpec {
@@ -297,7 +306,7 @@ pub fn spec(origin: &str, ssd: &str) -> PlanSpec {
         erase_ssd: false,
         at_next_start: false,
         partition_bytes: 0,
-        target: tandem_api::Target::Tandem,
+        target: target(),
         memory_bytes: 0,
     }
 }

@@ -41,15 +41,8 @@ async fn a_cache_keeps_the_name_that_it_was_given_until_that_is_taken_away() {
         );
         named("Photos & films").await;
     }
-    // Other settings leave the name, and the name leaves the mapped device.
-    cache.set_mode(Mode::Writearound).await.unwrap();
-    cache.set_shutdown_minutes(5).await.unwrap();
-    cache.set_mode(Mode::Writethrough).await.unwrap();
-    named("Photos & films").await;
-    assert_eq!(cache.shutdown_minutes().await.unwrap(), 5);
     assert_eq!(cache.name().await.unwrap(), device);
     cache.set_name("  ").await.unwrap();
     named("").await;
-    cache.set_shutdown_minutes(0).await.unwrap();
     bench.machine.remove(&cache).await.unwrap();
 }

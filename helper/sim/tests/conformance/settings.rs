@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The limit of dirty data, and the pause.
+//! Settings that only our module has: another mode, the limit of dirty data, and the pause.
 
 use super::*;
+use crate::speed::{running, set_step_time};
 use tandem_api::DirtyLimit;
 
 pub(crate) const LIMIT: DirtyLimit = DirtyLimit {
@@ -95,5 +96,39 @@ async fn a_paused_cache_stores_nothing_until_it_goes_on() {
     cache.set_mode(Mode::Writearound).await.unwrap();
     assert!(cache.paused().await.unwrap());
     cache.set_paused(false).await.unwrap();
+    bench.machine.remove(&cache).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_new_mode_and_time_leave_the_name() {
+    let bench = Bench::new().await;
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let device = cache.name().await.unwrap();
+    cache.set_name("Photos").await.unwrap();
+    cache.set_mode(Mode::Writearound).await.unwrap();
+    cache.set_shutdown_minutes(5).await.unwrap();
+    cache.set_mode(Mode::Writethrough).await.unwrap();
+    assert_eq!(cache.chosen_name().await.unwrap(), "Photos");
+    assert_eq!(cache.shutdown_minutes().await.unwrap(), 5);
+    assert_eq!(cache.name().await.unwrap(), device);
+    bench.machine.remove(&cache).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_new_mode_comes_before_a_speed_test() {
+    let bench = Bench::new().await;
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    set_step_time(&bench, 60_000).await;
+    let begun = running(&bench).await;
+    let changed = async {
+        begun.await;
+        cache.set_mode(Mode::Writearound).await.unwrap();
+    };
+    let (result, ()) = tokio::join!(cache.test_speed(), changed);
+    let ended = (Kind::SpeedTestFailed, "changed".to_owned());
+    assert_eq!(refusal(result), ended);
+    set_step_time(&bench, 1).await;
     bench.machine.remove(&cache).await.unwrap();
 }
