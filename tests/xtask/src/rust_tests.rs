@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Layers of tests that cargo runs; each test is counted by its own line.
 
+use std::fs;
 use std::process::Command;
 use tandem_harness::deps::Need;
 use tandem_harness::sample;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::cargo_tests;
 
 use tandem_harness::layer::{Layer, Run, When};
 
-use tandem_harness::{programs, run, seed};
+use tandem_harness::{libtest, programs, run, seed};
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -110,7 +111,88 @@ const FRESH: [(&str, &[&str]); 4] = [
 ];
 
 fn programs(run: &mut Run) -> Result<()> {
-    cargo_tests::run(run, &PROGRAMS, false, &[])
+    let is_here = |case: &String| {
+        WITH_DM_CACHE
+            .iter()
+            .any(|suite| case.starts_with(suite.name))
+    };
+    if !run.case.as_ref().is_some_and(is_here) {
+        cargo_tests::run(run, &PROGRAMS, false, &[])?;
+    }
+    WITH_DM_CACHE
+        .iter()
+        .try_for_each(|suite| suite.with_dm_cache(run))
+}
+
+/// A suite of the service that also runs with dm-cache in the place of our module.
+struct Suite {
+    /// Name of the results.
+    name: &'static str,
+    test: &'static str,
+    /// Parts of the names of tests for what dm-cache does not have: write-back, and its settings.
+    without: &'static [&'static str],
+}
+
+const WITH_DM_CACHE: [Suite; 2] = [
+    Suite {
+        name: "dm-cache-conformance",
+        test: "conformance",
+        without: &["simulated::", "settings::", "writeback::"],
+    },
+    Suite {
+        name: "dm-cache-recovery",
+        test: "recovery",
+        without: &[
+            "drain::",
+            "giving_up::",
+            "reboot::",
+            "undo::",
+            "writeback::",
+            "a_cut_before_the_ssd_is_withdrawn_",
+            "a_mapping_that_a_failed_resize_leaves_",
+            "a_resize_that_is_",
+            "an_old_plan_without_a_drain_",
+        ],
+    },
+];
+
+impl Suite {
+    fn with_dm_cache(&self, run: &mut Run) -> Result<()> {
+        let one = match run.case.clone() {
+            Some(case) => match case.strip_prefix(self.name) {
+                Some(test) => vec![
+                    "--exact".to_owned(),
+                    test.trim_start_matches(':').to_owned(),
+                ],
+                None => return Ok(()),
+            },
+            None => Vec::new(),
+        };
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo
+            .current_dir(&run.cx.root)
+            .env("TANDEM_TEST_TARGET", "dm-cache")
+            .args([
+                "test",
+                "--package",
+                "tandem-simulated",
+                "--test",
+                self.test,
+                "--",
+            ])
+            .args(self.without.iter().flat_map(|name| ["--skip", name]))
+            .args(one);
+        let log = run.log.with_extension(self.name);
+        let ended = run::logged(&mut cargo, &log);
+        let said = fs::read_to_string(&log)?;
+        run.note(&said);
+        let before = run.tests.len();
+        if libtest::count(run, self.name, &said)? == 0 {
+            ended?;
+        }
+        ensure!(run.tests.len() > before, "{} ran no test", self.name);
+        Ok(())
+    }
 }
 
 fn tools(run: &mut Run) -> Result<()> {

@@ -297,6 +297,12 @@ pub fn target() -> Target {
     }
 }
 
+/// Write-through, and write-back where the target has it.
+pub fn modes() -> Vec<Mode> {
+    let writeback = (target() == Target::Tandem).then_some(Mode::Writeback);
+    [Mode::Writethrough].into_iter().chain(writeback).collect()
+}
+
 /// A request for a cache, by the kernel names of the disk and the SSD.
 pub fn spec(origin: &str, ssd: &str) -> PlanSpec {
     PlanSpec {

@@ -87,7 +87,7 @@ async fn creation_on(host: &dyn Host, mode: Mode, partition_bytes: u64) -> Plan 
         erase_ssd: false,
         at_next_start: false,
         partition_bytes,
-        target: tandem_api::Target::Tandem,
+        target: common::target(),
         memory_bytes: 0,
     };
     plan::create(&spec, UUID, &facts(host).await, &[], Vec::new()).unwrap()
@@ -274,13 +274,16 @@ async fn a_kill_while_undoing_is_recovered_too() {
 #[tokio::test]
 async fn a_step_that_fails_is_undone_as_a_whole() {
     let mut failed = 0;
-    for at in 0..4 {
+    for at in 0.. {
         let world = Arc::new(World::default());
         world.set_step_time(Duration::ZERO);
         let folder = Folder::new(&format!("fail-{at}"));
         let store = Store::open(&folder.0).unwrap();
         let host = Simulated::new(world.clone());
         let plan = creation(&host).await;
+        if at == plan.actions.len() {
+            break;
+        }
         world.fail_next(plan.actions[at].kind());
         let failure = apply::run(&host, &store, &plan, 0, &Unwatched)
             .await
@@ -296,7 +299,7 @@ async fn a_step_that_fails_is_undone_as_a_whole() {
         assert_eq!(state(&host, &store).await, "plain");
         failed += 1;
     }
-    assert_eq!(failed, 4);
+    assert!(failed >= 3, "{failed}");
 }
 
 #[tokio::test]

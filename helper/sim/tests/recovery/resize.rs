@@ -147,7 +147,7 @@ impl Share {
 
 #[tokio::test(start_paused = true)]
 async fn a_cache_starts_empty_with_its_new_share_while_its_disk_stays_mounted() {
-    for mode in [Mode::Writethrough, Mode::Writeback] {
+    for mode in super::common::modes() {
         let share = Share::new(&format!("whole-{mode}"), mode).await;
         let first = share.plan.reply.steps[0].kind;
         assert_eq!(first == StepKind::Drain, mode == Mode::Writeback);
@@ -166,7 +166,7 @@ async fn a_cache_starts_empty_with_its_new_share_while_its_disk_stays_mounted() 
 
 #[tokio::test(start_paused = true)]
 async fn a_killed_resize_is_finished_while_its_disk_stays_mounted() {
-    for mode in [Mode::Writethrough, Mode::Writeback] {
+    for mode in super::common::modes() {
         for at in 0..8 {
             for after in [false, true] {
                 let what = format!("killed-{mode}-{at}-{after}");
@@ -210,7 +210,7 @@ async fn a_resize_that_is_killed_again_while_it_is_finished_is_finished_all_the_
 #[tokio::test(start_paused = true)]
 async fn a_power_cut_in_a_resize_leaves_the_old_cache_the_new_cache_or_the_plain_disk() {
     let mut seen = std::collections::BTreeSet::new();
-    for mode in [Mode::Writethrough, Mode::Writeback] {
+    for mode in super::common::modes() {
         for at in 0..8 {
             for after in [false, true] {
                 let what = format!("cut-{mode}-{at}-{after}");
@@ -240,7 +240,7 @@ async fn a_power_cut_in_a_resize_leaves_the_old_cache_the_new_cache_or_the_plain
 
 #[tokio::test(start_paused = true)]
 async fn a_step_that_fails_leaves_the_old_cache_or_a_mapping_that_leads_to_the_disk() {
-    for mode in [Mode::Writethrough, Mode::Writeback] {
+    for mode in super::common::modes() {
         let count = Share::new(&format!("count-{mode}"), mode).await;
         for (at, step) in count.plan.reply.steps.iter().enumerate() {
             let what = format!("fails-{mode}-{at}");
