@@ -20,6 +20,7 @@ const TARGET: &str = "iqn.2026-01.org.example:films";
 const CUTS: [u64; 3] = [5, 60, 600];
 
 /// A kind of disk on the network. The scripts are commands of the shell.
+#[derive(Clone, Copy)]
 struct Kind {
     name: &'static str,
     /// The model that the service tells.
@@ -27,12 +28,16 @@ struct Kind {
     /// Has the server serve `/srv/server/NAME.img`.
     serve: &'static str,
     connect: &'static str,
+    /// The same for a disk that gives up at last when the connection is lost.
+    patient: &'static str,
     disconnect: &'static str,
     /// Prints the kernel name of the disk for the cache.
     device: &'static str,
     /// The number of the partition with the file system; empty: the whole disk has it.
     partition: &'static str,
 }
+
+const ISCSI: &str = "iscsiadm -m node --login; until ls /sys/devices/platform/host*/session*/target*/*/block/*; do sleep 0.1; done";
 
 const KINDS: [Kind; 2] = [
     Kind {
@@ -41,6 +46,7 @@ const KINDS: [Kind; 2] = [
         serve: "modprobe nbd max_part=4; printf '[generic]\nport=10810\n[films]\nexportname=/srv/server/nbd.img\nflush=true\nfua=true\n' >/run/nbd.conf
 printf 'label: gpt\n,,L\n' | sfdisk -q /srv/server/nbd.img; nbd-server -C /run/nbd.conf",
         connect: "until nbd-client -N films 127.0.0.1 10810 /dev/nbd0; do sleep 0.2; done; until [ -b /dev/nbd0p1 ]; do sleep 0.1; done",
+        patient: "until nbd-client -timeout 60 -N films 127.0.0.1 10810 /dev/nbd0; do sleep 0.2; done; until [ -b /dev/nbd0p1 ]; do sleep 0.1; done",
         disconnect: "nbd-client -d /dev/nbd0; while [ -e /sys/block/nbd0/pid ]; do sleep 0.1; done",
         device: "echo nbd0p1",
         partition: "p1",
@@ -54,7 +60,8 @@ targetcli /iscsi create TARGET
 targetcli /iscsi/TARGET/tpg1/luns create /backstores/fileio/films
 targetcli /iscsi/TARGET/tpg1 set attribute generate_node_acls=1 demo_mode_write_protect=0 authentication=0
 iscsiadm -m discovery -t st -p 127.0.0.1",
-        connect: "iscsiadm -m node --login; until ls /sys/devices/platform/host*/session*/target*/*/block/*; do sleep 0.1; done",
+        connect: ISCSI,
+        patient: ISCSI,
         disconnect: "iscsiadm -m node --logout",
         device: "basename /sys/devices/platform/host*/session*/target*/*/block/*",
         partition: "",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The machine is shut down while the network is cut and a program has just written: the cache keeps it on no longer than the disk
-//! alone does.
+//! alone does. Both kinds give up at last here. NBD without a limit of its own never does, and keeps the machine on, with or without
+//! a cache.
 
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
@@ -25,6 +26,10 @@ const LAST: &str = "] reboot: Power down";
 
 /// Compares the shutdown of the disk alone with that of the disk under its cache.
 pub(super) fn is_no_longer(parts: &Parts, kind: &Kind, run: &Run) -> Result<()> {
+    let kind = &Kind {
+        connect: kind.patient,
+        ..*kind
+    };
     let (mut plain, _ssd, _scratch) = machine(parts, run)?;
     began(&mut plain, kind, run)?;
     let plain = seconds(plain, run)?;
