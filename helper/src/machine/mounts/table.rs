@@ -30,6 +30,8 @@ pub struct Entry {
     pub device: String,
     /// Source as the mounting program named it, usually a device node.
     pub source: String,
+    /// The file system can be written, be it through another mount.
+    pub writable: bool,
     /// The rest.
     pub mount: Mount,
 }
@@ -140,6 +142,7 @@ impl Mounts {
                 follows: tag("master:").is_some(),
                 device: e.device,
                 source: e.source,
+                writable: !libmount::has_option(&e.fs_options, "ro"),
                 mount: Mount {
                     point: e.target,
                     root: e.root,
@@ -162,6 +165,12 @@ impl Mounts {
             .iter()
             .filter(move |e| e.device == device || e.is_named(nodes))
             .map(|e| &e.mount)
+    }
+
+    /// Whether a file system of [`Self::of`] can be written, through any mount.
+    pub fn is_writable(&self, device: &str, nodes: &[Option<String>]) -> bool {
+        let mut of = self.0.iter();
+        of.any(|e| e.writable && (e.device == device || e.is_named(nodes)))
     }
 
     /// The mount that contains a path. Of several mounts at one point the topmost counts.

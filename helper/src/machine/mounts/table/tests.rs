@@ -44,6 +44,19 @@ fn only_a_btrfs_belongs_to_the_device_that_its_source_names() {
     assert_eq!(points, ["/srv"]);
 }
 
+#[test]
+fn a_read_only_mount_of_a_file_system_that_others_can_write_counts_as_writable() {
+    let table = "22 1 253:0 / / ro shared:1 - ext4 /dev/dm-0 SYSTEM\n\
+                 23 22 0:62 / /srv ro - btrfs /dev/mapper/b SYSTEM\n";
+    for (system, writable) in [("ro", false), ("rw", true), ("errors=remount-ro", true)] {
+        let mounts = Mounts::parse(&table.replace("SYSTEM", system));
+        assert_eq!(mounts.is_writable("253:0", &[]), writable, "{system}");
+        let named = [Some("/dev/mapper/b".to_owned())];
+        assert_eq!(mounts.is_writable("253:9", &named), writable, "{system}");
+        assert!(!mounts.is_writable("253:1", &[]));
+    }
+}
+
 /// A file system of the user may never answer, so the service must not even look at such a path.
 #[test]
 fn the_source_of_a_mount_on_a_point_of_fstab_is_not_looked_at_if_a_user_chose_it() {
