@@ -2,10 +2,12 @@
 //! Notes what the disks of the caches have that dm-cache served, so that the next start is warm.
 //!
 //! When a shutdown begins, `tandem-drain.service` writes down which of them are in force. At its very end systemd has unmounted all
-//! file systems and removed the mappings, or another program has (`blkdeactivate` of LVM), which stops dm-cache in order. Then this
-//! notes their disks: since the list was written, nothing but the shutdown has used them. A cache that is not in force when the
-//! shutdown begins is left alone, for its disk may have been in use without it.
+//! file systems and removed the mappings, or another program has (`blkdeactivate` of LVM), which stops dm-cache in order. The root
+//! file system is read-only by then, and its mapping in use; this has that mapping pass everything to the disk, which stops dm-cache,
+//! too. Then this notes the disks: since the list was written, nothing but the shutdown has used them. A cache that is not in force
+//! when the shutdown begins is left alone, for its disk may have been in use without it.
 
+use super::stop::gets_no_writes;
 use crate::machine::clock::boottime_us;
 use crate::machine::dm::control::{Control, last_mount, note_stop};
 use crate::machine::dm::kept::LastMount;
@@ -62,9 +64,11 @@ const GRUB_BLOCKS: [&str; 4] = [
     "boot/grub2/grubenv",
 ];
 
-/// Whether a boot loader may write to the file system that is mounted here.
+/// Whether a boot loader may write to the file system that is mounted here, and no start brings the cache up to date:
+/// [`crate::machine::grub::environment`] does that for the running system.
 fn is_for_boot(point: &Path) -> bool {
-    point.starts_with("/boot") || GRUB_BLOCKS.iter().any(|block| point.join(block).exists())
+    let has_block = || GRUB_BLOCKS.iter().any(|block| point.join(block).exists());
+    point.starts_with("/boot") || (point != Path::new("/") && has_block())
 }
 
 /// Writes down which caches are in force, if a shutdown begins.
@@ -153,13 +157,28 @@ pub fn end() {
     });
     for cache in caches {
         let uuid = cache.uuid.as_str();
-        let devices = [cache.disk.as_str(), &cache.ssd];
-        match note_stop(uuid, devices, cache.sectors, cache.mounted.as_ref()) {
+        match stop_and_note(&cache) {
             Ok(true) => tracing::info!(uuid, "the cache starts warm next time"),
             Ok(false) => tracing::info!(uuid, "the cache starts empty next time"),
             Err(e) => tracing::warn!(uuid, "the cache starts empty next time: {e}"),
         }
     }
+}
+
+fn stop_and_note(cache: &Cache) -> io::Result<bool> {
+    let devices = [cache.disk.as_str(), &cache.ssd];
+    let control = Control::open_without_udev().map_err(io::Error::other)?;
+    let mounts = Mounts::read()?;
+    let unused = |number: &str, name: &str| gets_no_writes(&mounts, number, name);
+    let left = control.stop_dm_cache(&cache.uuid, devices, unused);
+    let left = left.map_err(io::Error::other)?;
+    note_stop(
+        &cache.uuid,
+        devices,
+        left,
+        cache.sectors,
+        cache.mounted.as_ref(),
+    )
 }
 
 #[cfg(test)]
@@ -207,5 +226,7 @@ mod tests {
             assert!(is_for_boot(Path::new(point)), "{point}");
         }
         assert!(!is_for_boot(Path::new("/bootleg")));
+        // The start looks after the running system's, wherever this runs.
+        assert!(!is_for_boot(Path::new("/")));
     }
 }

@@ -11,16 +11,18 @@ mod parts;
 mod prepare;
 mod reading;
 mod repeat;
+mod shutdown;
 
 pub use self::failure::{DmFailure, explain};
 pub use self::foreign::Foreign;
-pub use self::parts::{is_part, is_part_of, last_mount, note_stop};
+pub use self::parts::{is_part, is_part_of};
+pub use self::shutdown::{last_mount, note_stop};
 
 use self::failure::{failed, other};
 use self::repeat::each;
 use super::mapping::{Mapping, Table};
 use super::table::{DM_CACHE, LINEAR, Linear, TARGET, Tandem};
-use crate::model::action::{DM_UUID_PREFIX, Pair, mapping_name};
+use crate::model::action::{DM_UUID_PREFIX, Pair};
 use crate::model::live::LiveMapping;
 use devicemapper::{DM, DevId, DmFlags, DmName, DmOptions, DmUuid};
 use rustix::io::Errno;
@@ -188,38 +190,6 @@ impl Control {
                 self.with(&entry.uuid, |id| self.resume(id))
             },
             |entry, e| tracing::error!(uuid = entry.uuid, "it stays suspended: {e}"),
-        )
-    }
-
-    /// Stops the caches whose mappings get no more writes: suspends them for good, in order. For the end of a shutdown.
-    /// `unused`: whether a mapping gets no more writes, by its number (`major:minor`) and its name.
-    ///
-    /// # Errors
-    /// If one cannot be stopped.
-    pub fn stop(&self, unused: impl Fn(&str, &str) -> bool) -> DmResult<()> {
-        let entries = self.entries()?;
-        let caches = entries.iter().filter(|e| e.active && e.table.cached);
-        each(
-            caches,
-            |entry| {
-                self.with(&entry.uuid, |id| {
-                    let info = self
-                        .dm
-                        .device_info(id)
-                        .map_err(failed("look at a mapping"))?;
-                    let (device, name) = (info.device(), mapping_name(&entry.uuid));
-                    if !unused(&format!("{}:{}", device.major, device.minor), &name) {
-                        return Ok(());
-                    }
-                    // No file system is left above the mapping, so nothing has to be frozen.
-                    let flags = DmFlags::DM_SUSPEND | DmFlags::DM_SKIP_LOCKFS;
-                    self.dm
-                        .device_suspend(id, DmOptions::default().set_flags(flags))
-                        .map(drop)
-                        .map_err(failed("suspend"))
-                })
-            },
-            |entry, e| tracing::error!(uuid = entry.uuid, "it is not stopped: {e}"),
         )
     }
 

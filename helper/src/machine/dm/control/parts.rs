@@ -275,52 +275,15 @@ fn check_head(ssd: &impl FileExt, table: &Tandem) -> io::Result<Option<[u64; 2]>
 /// change what the page cache of the disk holds.
 ///
 /// `further`: flags for the opening.
-fn direct(number: &str, further: OFlags) -> io::Result<File> {
+pub(super) fn direct(number: &str, further: OFlags) -> io::Result<File> {
     let flags = (OFlags::DIRECT | further).bits().cast_signed();
     by_number(number, |node| {
         OpenOptions::new().read(true).custom_flags(flags).open(node)
     })
 }
 
-/// The last mount of the file system on a disk (its number), which may be mounted: see [`kept::last_mount`].
-///
-/// # Errors
-/// If the disk cannot be read.
-pub fn last_mount(disk: &str) -> io::Result<Option<kept::LastMount>> {
-    kept::last_mount(&direct(disk, OFlags::empty())?)
-}
-
-/// Notes what is on the disk of a cache that dm-cache served: see [`kept::note`]. The mapping is gone, and no program uses the
-/// disk or the SSD. Numbers of the disk and the SSD; length of the disk; the last mount of its file system through the cache.
-///
-/// # Errors
-/// If something uses the disk or the SSD, the disk was mounted without the cache, the disk cannot be read, or the SSD has another
-/// cache or cannot be written.
-pub fn note_stop(
-    uuid: &str,
-    [disk, ssd]: [&str; 2],
-    sectors: u64,
-    mounted: Option<&kept::LastMount>,
-) -> io::Result<bool> {
-    let ssd = exclusive(ssd)?;
-    let disk = direct(disk, OFlags::EXCL)?;
-    let carried = superblock::read(&ssd)?;
-    let is_ours = |c: &superblock::Carried| c.uuid == uuid && c.target == Target::DmCache;
-    if !carried.as_ref().is_some_and(is_ours) {
-        return Err(io::Error::other(
-            "the SSD does not have this cache any more",
-        ));
-    }
-    if kept::last_mount(&disk)?.as_ref() != mounted {
-        return Err(io::Error::other("the disk was used without the cache"));
-    }
-    // What the mapping has answered may be in the volatile cache of the disk.
-    disk.sync_all()?;
-    kept::note(&disk, &ssd, kept::Of { uuid, sectors })
-}
-
 /// Opens a block device by its number for exclusive use.
-fn exclusive(number: &str) -> io::Result<File> {
+pub(super) fn exclusive(number: &str) -> io::Result<File> {
     by_number(number, |node| wipe::open_alone(node))
 }
 
