@@ -1,22 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Puts into the initial file system what assembles the cache of the root file system: its record, the module, the
+# Puts into the initial file system what assembles the cache of the root file system: its record, the modules, the
 # program, and udev's rules. Without such a cache nothing is put there. dracut sources this file and calls its functions.
 
-# Called by dracut: whether there is something to put. Copies the records to a place of dracut's own.
+# Called by dracut: whether there is something to put. Copies the records, and the names of the modules that serve them, to a
+# place of dracut's own.
 # shellcheck disable=SC2154
 check() {
-	local records=${DRACUT_TMPDIR:?}/tandem
+	local module records=${DRACUT_TMPDIR:?}/tandem
 	rm -rf "$records"
-	/usr/libexec/tandem-assemble export "$records" || {
+	/usr/libexec/tandem-assemble export "$records" >"$records.modules" || {
 		dwarning "tandem: the records of caches cannot be copied; this kernel starts without the cache"
 		return 1
 	}
 	[ -d "$records" ] || return 1
-	modinfo -k "$kernel" dm_tandem >/dev/null 2>&1 || {
-		dwarning "tandem: kernel $kernel has no module dm-tandem; it starts without the cache"
-		return 1
-	}
+	while read -r module; do
+		modinfo -k "$kernel" "$module" >/dev/null 2>&1 || {
+			dwarning "tandem: kernel $kernel has no module $module; it starts without the cache"
+			return 1
+		}
+	done <"$records.modules"
 	return 0
 }
 
@@ -27,7 +30,8 @@ depends() {
 
 # Called by dracut. The checksums are asked for by name at run time, so that no dependency names their modules.
 installkernel() {
-	hostonly='' instmods dm_mod dm_tandem crc32c_generic crc32c_intel
+	# shellcheck disable=SC2046
+	hostonly='' instmods dm_mod $(cat "$DRACUT_TMPDIR/tandem.modules") crc32c_generic crc32c_intel
 }
 
 # Called by dracut.

@@ -47,7 +47,7 @@ enum Command {
     /// The end of a shutdown: stop the cache of the root file system in order
     #[command(long_flag = "stop")]
     Stop,
-    /// Copy the records that an initial file system needs to a folder
+    /// Copy the records that an initial file system needs to a folder, and print the modules that serve them
     #[command(long_flag = "export")]
     Export {
         /// Empty, or not there
@@ -131,9 +131,12 @@ fn main() -> ExitCode {
         Some(Command::Note) => kernel_caches::end(),
         Some(Command::Stop) => stop::run(),
         Some(Command::Export { folder: to }) => {
-            if let Err(e) = initramfs::export(&Store::open_untidied(folder), &to) {
-                tracing::error!("the records are not copied to {}: {e}", to.display());
-                return ExitCode::FAILURE;
+            match initramfs::export(&Store::open_untidied(folder), &to) {
+                Ok(modules) => modules.iter().for_each(|module| println!("{module}")),
+                Err(e) => {
+                    tracing::error!("the records are not copied to {}: {e}", to.display());
+                    return ExitCode::FAILURE;
+                }
             }
         }
         Some(Command::InInitramfs) => {

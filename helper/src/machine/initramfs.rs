@@ -11,19 +11,20 @@ use crate::machine::store::Store;
 use crate::model::record::{CacheRecord, Setup};
 use std::path::Path;
 use std::{fs, io};
+use tandem_api::Target;
 
 /// Our hook leaves a file here for each kernel whose initial file system it has put records into.
 const MADE: &str = "/run/tandem-initramfs";
 
-/// Copies the records that an initial file system needs into a folder that is empty or not there. Returns their
-/// number. The copies do not say what may be true at one start only.
+/// Copies the records that an initial file system needs into a folder that is empty or not there. Returns the modules of the
+/// kernel that serve them; none if there is no such record. The copies do not say what may be true at one start only.
 ///
 /// # Errors
 /// If the folder cannot be written.
-pub fn export(store: &Store, folder: &Path) -> io::Result<usize> {
+pub fn export(store: &Store, folder: &Path) -> io::Result<Vec<&'static str>> {
     let records: Vec<_> = store.caches().into_iter().filter(is_needed).collect();
     if records.is_empty() {
-        return Ok(0);
+        return Ok(Vec::new());
     }
     fs::create_dir_all(folder)?;
     let copies = Store::open(folder)?;
@@ -33,7 +34,21 @@ pub fn export(store: &Store, folder: &Path) -> io::Result<usize> {
         (copy.pair.copies_stale, copy.pair.lost_generation) = (false, 0);
         copies.save_cache(&copy)?;
     }
-    Ok(records.len())
+    let served_by = |target| records.iter().any(|record| record.pair.target == target);
+    let needed = Target::ALL.iter().filter(|target| served_by(**target));
+    Ok(needed
+        .flat_map(|target| modules(*target))
+        .copied()
+        .collect())
+}
+
+/// The modules of a target.
+fn modules(target: Target) -> &'static [&'static str] {
+    match target {
+        Target::Tandem => &["dm_tandem"],
+        // The policy is a module of its own.
+        Target::DmCache => &["dm_cache", "dm_cache_smq"],
+    }
 }
 
 /// Whether the running kernel's initial file system got the records that are to be in it, when they were made last.
@@ -68,7 +83,7 @@ mod tests {
             ..Pair::nowhere(Mode::Writethrough)
         };
         store.save_cache(&CacheRecord::new(pair("a"))).unwrap();
-        assert_eq!(export(&store, &to).unwrap(), 0);
+        assert!(export(&store, &to).unwrap().is_empty());
         assert!(!to.exists());
         let system = CacheRecord::prepared(pair("b"), "boot".into(), true);
         let removed = CacheRecord {
@@ -80,12 +95,32 @@ mod tests {
         for record in [&system, &removed, &volume] {
             store.save_cache(record).unwrap();
         }
-        assert_eq!(export(&store, &to).unwrap(), 1);
+        assert_eq!(export(&store, &to).unwrap(), ["dm_tandem"]);
         let expected = CacheRecord {
             in_initramfs: true,
             ..CacheRecord::new(pair("b"))
         };
         assert_eq!(Store::open_untidied(&to).caches(), [expected]);
         fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn the_modules_are_those_of_what_serves_the_caches() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::open(root.path()).unwrap();
+        let needed = |digit: &str, target| {
+            let pair = Pair {
+                uuid: digit.repeat(32),
+                target,
+                ..Pair::nowhere(Mode::Writethrough)
+            };
+            let record = CacheRecord::prepared(pair, "boot".into(), true);
+            store.save_cache(&record).unwrap();
+            export(&store, &root.path().join(digit)).unwrap()
+        };
+        let of_kernel = ["dm_cache", "dm_cache_smq"];
+        assert_eq!(needed("a", Target::DmCache), of_kernel);
+        let both = ["dm_tandem", "dm_cache", "dm_cache_smq"];
+        assert_eq!(needed("b", Target::Tandem), both);
     }
 }

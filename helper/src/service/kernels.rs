@@ -104,7 +104,8 @@ fn to_be_copied<'a>(
     records: &'a [CacheRecord],
 ) -> Option<&'a CacheRecord> {
     let got_it = before.iter().any(|release| !now.contains(release));
-    records.iter().find(|record| got_it && is_needed(record))
+    let waits = |record: &&CacheRecord| record.pair.target == Target::Tandem && is_needed(record);
+    records.iter().find(waits).filter(|_| got_it)
 }
 
 /// The mode that a cache has to get, if that is another than its present mode.
@@ -122,19 +123,25 @@ mod tests {
 
     #[test]
     fn a_module_that_comes_later_gets_into_the_initial_file_system() {
-        let prepared = |in_initramfs| {
-            let pair = Pair::nowhere(Mode::Writethrough);
-            CacheRecord::prepared(pair, "boot".into(), in_initramfs)
+        let of = |target, before: &[&str], now: &[&str], in_initramfs| {
+            let all = |list: &[&str]| list.iter().map(|&r| r.to_owned()).collect::<Vec<_>>();
+            let pair = Pair {
+                target,
+                ..Pair::nowhere(Mode::Writethrough)
+            };
+            let record = CacheRecord::prepared(pair, "boot".into(), in_initramfs);
+            to_be_copied(&all(before), &all(now), &[record]).is_some()
         };
         let copied = |before: &[&str], now: &[&str], in_initramfs| {
-            let all = |list: &[&str]| list.iter().map(|&r| r.to_owned()).collect::<Vec<_>>();
-            to_be_copied(&all(before), &all(now), &[prepared(in_initramfs)]).is_some()
+            of(Target::Tandem, before, now, in_initramfs)
         };
         assert!(copied(&["6.2"], &[], true));
         assert!(copied(&["6.1", "6.2"], &["6.2", "6.3"], true));
         assert!(!copied(&["6.2"], &[], false));
         assert!(!copied(&["6.2"], &["6.2", "6.3"], true));
         assert!(!copied(&[], &["6.2"], true));
+        // dm-cache comes with the kernel.
+        assert!(!of(Target::DmCache, &["6.2"], &[], true));
     }
 
     #[test]

@@ -168,8 +168,21 @@ fn a_removal_that_is_refused_changes_nothing() {
     assert!(machine.made().is_empty());
 }
 
-/// The calls of functions of initramfs-tools by our hook that ask for drivers.
-fn drivers(modules: &str) -> Vec<String> {
+/// What our hook for initramfs-tools asks for.
+struct Hooked {
+    /// The drivers of these devices.
+    drivers: Vec<String>,
+    /// These modules.
+    modules: String,
+    /// The records are in the initial file system.
+    has_records: bool,
+    /// What the hook said.
+    told: String,
+}
+
+/// Runs our hook for initramfs-tools with this setting of its. `needed`: the modules that serve the cache; the kernel has all but
+/// `missing`.
+fn hooked(setting: &str, needed: &str, missing: &str) -> Hooked {
     let machine = Machine::new(true, &INITRAMFS_TOOLS);
     let root = machine.0.path();
     let log = root.join("log");
@@ -181,8 +194,9 @@ fn drivers(modules: &str) -> Vec<String> {
     .map(|name| format!("{name}() {{ echo \"{name} $*\" >>{}; }}\n", log.display()))
     .concat();
     machine.put("usr/share/initramfs-tools/hook-functions", &functions);
-    machine.program("usr/libexec/tandem-assemble", "mkdir -p \"$2\"");
-    machine.program("path/modinfo", "");
+    let export = format!("mkdir -p \"$2\"; printf '{needed}'");
+    machine.program("usr/libexec/tandem-assemble", &export);
+    machine.program("path/modinfo", &format!("[ \"$3\" != {missing} ]"));
     machine.program(
         "path/udevadm",
         "case $* in *block/sdb*) echo TANDEM_UUID=ab;; *) echo ID_FS_TYPE=ext4;; esac",
@@ -197,7 +211,7 @@ fn drivers(modules: &str) -> Vec<String> {
         text = text.replace(place, &format!("{}{place}", root.display()));
     }
     let mut shell = Command::new("sh");
-    shell.arg("-c").arg(text).env("MODULES", modules);
+    shell.arg("-c").arg(text).env("MODULES", setting);
     shell
         .env("version", "6.1")
         .env("DESTDIR", root.join("dest"));
@@ -205,15 +219,51 @@ fn drivers(modules: &str) -> Vec<String> {
     let ran = shell.env("PATH", path).output().unwrap();
     assert!(ran.status.success(), "{ran:?}");
     let log = fs::read_to_string(log).unwrap();
-    let walks = log.lines().filter(|line| line.starts_with("block_dev"));
-    walks
-        .map(|line| line.replace(&root.display().to_string(), ""))
-        .collect()
+    let called = |name: &str| -> Vec<String> {
+        let calls = log.lines().filter(|line| line.starts_with(name));
+        calls
+            .map(|line| line.replace(&root.display().to_string(), ""))
+            .collect()
+    };
+    Hooked {
+        drivers: called("block_dev"),
+        modules: called("manual_add_modules").concat(),
+        has_records: root.join("dest/var/lib/tandem").exists(),
+        told: String::from_utf8_lossy(&ran.stderr).into_owned(),
+    }
 }
 
 #[test]
 fn a_small_initial_file_system_has_the_driver_of_the_ssd() {
     let ssd = ["block_dev_sys_walk_mod_add /sys/class/block/sdb"];
-    assert_eq!(drivers("dep"), ssd);
-    assert!(drivers("most").is_empty());
+    assert_eq!(hooked("dep", "dm_tandem\\n", "none").drivers, ssd);
+    assert!(hooked("most", "dm_tandem\\n", "none").drivers.is_empty());
+}
+
+#[test]
+fn an_initial_file_system_has_the_modules_of_its_cache_or_no_record() {
+    for (needed, missing, asked) in [
+        ("dm_tandem", "dm_cache", Some("dm_tandem")),
+        (
+            "dm_cache\\ndm_cache_smq",
+            "dm_tandem",
+            Some("dm_cache dm_cache_smq"),
+        ),
+        ("dm_cache\\ndm_cache_smq", "dm_cache_smq", None),
+        ("dm_tandem", "dm_tandem", None),
+    ] {
+        let hooked = hooked("most", &format!("{needed}\\n"), missing);
+        assert_eq!(hooked.has_records, asked.is_some(), "{needed}");
+        let calls = asked.map(|modules| {
+            format!("manual_add_modules dm_mod {modules} crc32c_generic crc32c_intel")
+        });
+        assert_eq!(hooked.modules, calls.unwrap_or_default());
+        let warning = format!("no module {missing};");
+        assert_eq!(
+            hooked.told.contains(&warning),
+            asked.is_none(),
+            "{}",
+            hooked.told
+        );
+    }
 }
