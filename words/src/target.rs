@@ -12,7 +12,7 @@ pub fn target_words(target: Target) -> [String; 2] {
         Target::DmCache => [
             gettext("The kernel's own cache (dm-cache)"),
             gettext(
-                "It keeps what it holds when the computer is switched off in order, if the disk has ext4 or Btrfs. Otherwise, and after a crash, it begins empty. If the SSD fails, programs may get errors until the SSD or the cache is removed.",
+                "It keeps what it holds when the computer is switched off in order, if the disk has ext4 or Btrfs. Otherwise, and after a crash, it begins empty. If the SSD fails, programs may get errors until the SSD or the cache is removed; a system that runs from the disk may have to be restarted.",
             ),
         ],
     }

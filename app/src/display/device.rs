@@ -189,7 +189,6 @@ pub fn obstacle_words(obstacle: Obstacle) -> String {
         Obstacle::UnlockedElsewhere => gettext("Choose its unlocked volume instead"),
         Obstacle::Member => gettext("Part of an array or volume group; choose that instead"),
         Obstacle::InUse => gettext("In use, unmount it first"),
-        Obstacle::AlwaysInUse => gettext("Always in use: not possible with the kernel's own cache"),
         Obstacle::TooSmall => gettext("Too small"),
         Obstacle::Empty => gettext("Has no partitions"),
         Obstacle::UsedAtStart => gettext("Used when the computer starts"),

@@ -241,7 +241,7 @@ fn instead(facts: &ModuleFacts) -> String {
         return String::new();
     }
     gettext(
-        "Linux has a cache of its own (dm-cache), which works without Tandem's kernel module. All your data is always on the hard disk. The cache begins empty after a crash, and at each start of the computer unless the disk has ext4 or Btrfs. It cannot be paused, and it is not for the disk of the running system. If the SSD fails, programs may get errors until the SSD or the cache is removed.",
+        "Linux has a cache of its own (dm-cache), which works without Tandem's kernel module. All your data is always on the hard disk. The cache begins empty after a crash, and at each start of the computer unless the disk has ext4 or Btrfs. It cannot be paused. If the SSD fails, programs may get errors until the SSD or the cache is removed; a system that runs from the disk may have to be restarted.",
     )
 }
 

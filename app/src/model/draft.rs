@@ -75,7 +75,7 @@ pub struct Draft {
     pub mode: Mode,
     /// The cache is put over the disk when the computer starts next.
     pub at_next_start: bool,
-    /// The target that serves the cache; see [`Self::choose_target`].
+    /// The target that serves the cache.
     pub target: Target,
 }
 
@@ -174,14 +174,6 @@ impl Draft {
     pub fn offer(&mut self, refused: &[RefusedMode]) {
         if refused.iter().any(|refused| refused.mode == self.mode) {
             self.mode = Mode::Writethrough;
-        }
-    }
-
-    /// Chooses what serves the cache. dm-cache cannot wait for the next start.
-    pub fn choose_target(&mut self, target: Target) {
-        self.target = target;
-        if target == Target::DmCache {
-            self.at_next_start = false;
         }
     }
 
@@ -287,21 +279,6 @@ mod tests {
             draft.choose_origin(Some("/b/sdb1".into()));
             assert!(!draft.at_next_start, "another disk may be free");
         }
-    }
-
-    #[test]
-    fn dm_cache_is_never_set_up_at_the_next_start() {
-        let mut draft = Draft {
-            at_next_start: true,
-            ..Draft::default()
-        };
-        draft.choose_target(Target::Tandem);
-        assert!(draft.at_next_start);
-        draft.choose_target(Target::DmCache);
-        assert_eq!(
-            (draft.target, draft.at_next_start),
-            (Target::DmCache, false)
-        );
     }
 
     #[test]

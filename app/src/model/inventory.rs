@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use tandem_api::{Target, Verdict};
+use tandem_api::Verdict;
 
 /// One `org.freedesktop.UDisks2.Block` with the other interfaces of the same object that matter.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -188,18 +188,6 @@ impl Volume {
     }
 }
 
-/// The devices as a cache of this target can use them.
-#[must_use]
-pub fn for_target(mut devices: Vec<Device>, target: Target) -> Vec<Device> {
-    if target == Target::DmCache {
-        let volumes = devices.iter_mut().flat_map(|device| &mut device.volumes);
-        for volume in volumes.filter(|volume| volume.only_later && volume.as_origin.is_ok()) {
-            volume.as_origin = Err(Obstacle::AlwaysInUse);
-        }
-    }
-    devices
-}
-
 /// What a volume holds, as far as its signature tells.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Content {
@@ -251,8 +239,6 @@ pub enum Obstacle {
     TooSmall,
     /// The volume has a partition table without partitions.
     Empty,
-    /// The volume is always in use, and the kernel's own cache cannot wait for the next start.
-    AlwaysInUse,
     /// The start of the computer uses the volume, or uses the volume before a cache can exist.
     UsedAtStart,
     /// The drive cannot be told apart from another drive.
@@ -281,37 +267,6 @@ mod tests {
             as_ssd: Err(Obstacle::NotFast),
             watched: None,
         }
-    }
-
-    #[test]
-    fn dm_cache_is_refused_for_a_disk_that_is_always_in_use_and_for_no_other() {
-        let later = Volume {
-            only_later: true,
-            ..volume(Ok(()))
-        };
-        let closed = Volume {
-            only_later: true,
-            ..volume(Err(Obstacle::Cached))
-        };
-        let devices = vec![Device {
-            path: String::new(),
-            device: String::new(),
-            model: String::new(),
-            serial: String::new(),
-            size: 0,
-            medium: Medium::HardDisk,
-            outside: false,
-            volumes: vec![volume(Ok(())), later, closed],
-            whole_as_ssd: Err(Obstacle::NotFast),
-        }];
-        let open = |target| -> Vec<_> {
-            let devices = for_target(devices.clone(), target);
-            devices[0].volumes.iter().map(|v| v.as_origin).collect()
-        };
-        let cached = Err(Obstacle::Cached);
-        assert_eq!(open(Target::Tandem), [Ok(()), Ok(()), cached]);
-        let in_use = Err(Obstacle::AlwaysInUse);
-        assert_eq!(open(Target::DmCache), [Ok(()), in_use, cached]);
     }
 
     #[test]

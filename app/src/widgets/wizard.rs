@@ -169,7 +169,7 @@ impl Wizard {
         // The client and the store are set only here.
         let _ = imp.client.set(client);
         let _ = imp.store.set(store);
-        imp.draft.borrow_mut().choose_target(target);
+        imp.draft.borrow_mut().target = target;
         let origin = origin.map(str::to_owned);
         wizard.choose_origin(origin.or_else(|| suggested_origin(&wizard.devices())));
         wizard.go(Page::Choices);

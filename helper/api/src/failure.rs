@@ -128,9 +128,8 @@ words! {
         /// The share of this cache cannot be changed: `device` (the SSD), `name` (`own-partition`: the service did not
         /// make the partition of the cache; `system`: the running system is on the disk).
         NotResizable = "not-resizable",
-        /// The target of the cache cannot do that. `name`: `at-next-start` (see [`crate::PlanSpec::at_next_start`]),
-        /// `absent` (the kernel does not have the target), `block-size` (`device`: an SSD with larger blocks than the disk),
-        /// `setting` or `shutdown` (settings that the target does not have).
+        /// The target of the cache cannot do that. `name`: `absent` (the kernel does not have the target), `block-size` (`device`: an
+        /// SSD with larger blocks than the disk), `setting` or `shutdown` (settings that the target does not have).
         TargetUnable = "target-unable",
         /// A cache in the computer's memory cannot be like that: `name` (`absent`: the kernel has no compressed memory, `zram`;
         /// `too-large`, with `actual`: see [`crate::ManagerProxy::memory_for_caches`]; `too-small`, with `needed`;

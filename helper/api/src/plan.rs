@@ -27,7 +27,7 @@ pub struct PlanSpec {
     /// touched and may be in use. An SSD without a partition table gets a table; the old content of such an SSD is
     /// erased first, which needs [`Self::erase_ssd`]. The removal of the cache deletes the partition.
     pub partition_bytes: u64,
-    /// The target that serves the cache. [`Target::DmCache`] takes [`Mode::Writethrough`] only, and not [`Self::at_next_start`].
+    /// The target that serves the cache. [`Target::DmCache`] takes [`Mode::Writethrough`] only.
     pub target: Target,
     /// 0: the cache is on the device [`Self::ssd`].
     ///

@@ -409,17 +409,10 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             ),
             gettext("Choose another SSD, or set the cache up with Tandem's kernel module."),
         ),
-        Kind::TargetUnable if ["setting", "shutdown"].contains(&failure.name.as_str()) => (
+        Kind::TargetUnable => (
             gettext("Not With the Kernel's Own Cache"),
             gettext("The kernel's own cache has no such setting."),
             gettext("It works as it is: all data is always on the hard disk."),
-        ),
-        Kind::TargetUnable => (
-            gettext("Not With the Kernel's Own Cache"),
-            gettext(
-                "The kernel's own cache cannot be put over a disk that stays in use until the next start, such as that of the running system.",
-            ),
-            gettext("Choose another disk, or set the cache up with Tandem's kernel module."),
         ),
         Kind::WrongDisk => (
             gettext("SSD of Another Disk"),

@@ -220,8 +220,7 @@ impl ReviewPage {
         target: Target,
     ) {
         let imp = self.imp();
-        let can_wait =
-            !plan.mount_points.is_empty() && target == Target::Tandem && !plan.ssd.is_memory();
+        let can_wait = !plan.mount_points.is_empty() && !plan.ssd.is_memory();
         imp.next_start_list
             .set_visible(can_wait || plan.at_next_start);
         imp.served.set_subtitle(&target_words(target).join("\n"));

@@ -10,7 +10,7 @@ use super::Wizard;
 use crate::display::{
     Choice, SsdShare, memory_choice, mode_warnings, origin_choices, ssd_choices, ssd_shares,
 };
-use crate::model::inventory::{Device, Volume, for_target};
+use crate::model::inventory::{Device, Volume};
 use crate::model::objects::DeviceObject;
 use crate::model::offer::{SsdOffer, ssd_offers, suggested_ssd};
 use crate::model::store::{Store, objects};
@@ -52,7 +52,7 @@ impl Wizard {
             self,
             move |target| {
                 if wizard.target() != target {
-                    wizard.imp().draft.borrow_mut().choose_target(target);
+                    wizard.imp().draft.borrow_mut().target = target;
                     wizard.show_choices();
                 }
             }
@@ -77,15 +77,14 @@ impl Wizard {
         self.imp().draft.borrow().target
     }
 
-    /// The devices as a cache of this target can use them.
+    /// The devices that are there.
     pub(super) fn devices(&self) -> Vec<Device> {
         let list = self.imp().store.get().map(Store::devices);
-        let devices = list.map_or_else(Vec::new, |list| {
+        list.map_or_else(Vec::new, |list| {
             objects::<DeviceObject>(&list)
                 .map(|device| device.facts())
                 .collect()
-        });
-        for_target(devices, self.target())
+        })
     }
 
     /// Chooses an SSD for the usual case, unless the person has chosen one. A chosen device that is gone is no longer

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
-use tandem_api::{DataState, Failure, Kind, Mode, PlanSpec, Target};
+use tandem_api::{DataState, Failure, Kind, Mode, PlanSpec};
 
 use super::Wizard;
 use crate::client::draft_spec;
@@ -126,9 +126,7 @@ impl Wizard {
                             wizard.offer_name_changes().await;
                         }
                         // "Try Again" makes the usual plan, unless only the next start can be planned.
-                        let root = wizard.origin_is_root();
-                        let mut draft = imp.draft.borrow_mut();
-                        draft.at_next_start = root && draft.target == Target::Tandem;
+                        imp.draft.borrow_mut().at_next_start = wizard.origin_is_root();
                     }
                 }
                 wizard.set_busy(false);

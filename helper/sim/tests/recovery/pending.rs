@@ -16,7 +16,7 @@ use tandem_helper::service::apply::{self, Unwatched};
 use tandem_simulated::{Simulated, World};
 
 /// The preparation for the disk of the running system: it has every kind of action.
-async fn preparation(host: &dyn Host) -> Plan {
+async fn preparation(host: &dyn Host, target: Target) -> Plan {
     let spec = PlanSpec {
         origin: path("sda1"),
         ssd: path("sdc"),
@@ -24,7 +24,7 @@ async fn preparation(host: &dyn Host) -> Plan {
         erase_ssd: false,
         at_next_start: true,
         partition_bytes: 0,
-        target: tandem_api::Target::Tandem,
+        target,
         memory_bytes: 0,
     };
     let mut facts = facts(host).await;
@@ -85,14 +85,17 @@ async fn state(host: &dyn Host, store: &Store) -> &'static str {
 
 #[tokio::test]
 async fn a_killed_preparation_leaves_the_plain_disk_or_a_cache_for_the_next_start() {
-    for at in 0..4 {
+    let deaths = Target::ALL
+        .iter()
+        .flat_map(|target| (0..4).map(|at| (*target, at)));
+    for (target, at) in deaths {
         for after in [false, true] {
             let world = Arc::new(World::default());
             world.set_step_time(Duration::ZERO);
-            let folder = Folder::new(&format!("prepare-{at}-{after}"));
+            let folder = Folder::new(&format!("prepare-{target}-{at}-{after}"));
             let store = Store::open(&folder.0).unwrap();
             let host = Simulated::new(world.clone());
-            let plan = preparation(&host).await;
+            let plan = preparation(&host, target).await;
             let died = run_and_die(&world, &store, &plan, at, after).await;
             assert_eq!(died, at < plan.actions.len());
             // The cache is recorded before the last action. From then on the preparation is finished.
@@ -101,21 +104,28 @@ async fn a_killed_preparation_leaves_the_plain_disk_or_a_cache_for_the_next_star
             } else {
                 "pending"
             };
-            assert_eq!(state(&host, &store).await, expected, "{at}, {after}");
+            assert_eq!(
+                state(&host, &store).await,
+                expected,
+                "{target} {at} {after}"
+            );
         }
     }
 }
 
 #[tokio::test]
 async fn a_killed_cancellation_leaves_the_plain_disk() {
-    for at in 0..3 {
+    let deaths = Target::ALL
+        .iter()
+        .flat_map(|target| (0..3).map(|at| (*target, at)));
+    for (target, at) in deaths {
         for after in [false, true] {
             let world = Arc::new(World::default());
             world.set_step_time(Duration::ZERO);
-            let folder = Folder::new(&format!("cancel-{at}-{after}"));
+            let folder = Folder::new(&format!("cancel-{target}-{at}-{after}"));
             let store = Store::open(&folder.0).unwrap();
             let host = Simulated::new(world.clone());
-            let plan = preparation(&host).await;
+            let plan = preparation(&host, target).await;
             let made = apply::run(&host, &store, &plan, 0, &Unwatched).await;
             made.unwrap();
             assert_eq!(state(&host, &store).await, "pending");
@@ -135,7 +145,7 @@ async fn a_step_that_fails_leaves_the_plain_disk() {
         let folder = Folder::new(&format!("fails-{step}"));
         let store = Store::open(&folder.0).unwrap();
         let host = Simulated::new(world.clone());
-        let plan = preparation(&host).await;
+        let plan = preparation(&host, Target::Tandem).await;
         world.fail_next(step);
         let failed = apply::run(&host, &store, &plan, 0, &Unwatched).await;
         assert_eq!(failed.unwrap_err().data, DataState::Restored);
@@ -150,7 +160,7 @@ async fn a_preparation_that_a_start_of_the_machine_overtakes_is_finished() {
     let folder = Folder::new("overtaken");
     let store = Store::open(&folder.0).unwrap();
     let host = Simulated::new(world.clone());
-    let plan = preparation(&host).await;
+    let plan = preparation(&host, Target::Tandem).await;
     let last = plan.actions.len() - 1;
     let mortal = crate::Mortal::new(&world, last, false);
     let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);

@@ -51,7 +51,7 @@ pub fn create(
     };
     let erases = has_content(ssd) && made.as_ref().is_none_or(|made| made.new_table);
     if spec.target == Target::DmCache {
-        fits_dm_cache(spec, origin, ssd)?;
+        fits_dm_cache(origin, ssd)?;
     }
     let sharing = facts.sharing(origin, None);
     let mut refused_modes = modes::refused_modes(spec.target, origin, ssd, None, sharing);
@@ -118,16 +118,14 @@ pub fn create(
     })
 }
 
-/// Checks that dm-cache can serve the cache.
-fn fits_dm_cache(spec: &PlanSpec, origin: &Device, ssd: &Device) -> Result<(), Failure> {
-    let (device, name) = match () {
-        () if spec.at_next_start => (origin, "at-next-start"),
-        // The mapping would have the larger blocks, and the file system may not.
-        () if ssd.block_bytes > origin.block_bytes => (ssd, "block-size"),
-        () => return Ok(()),
-    };
-    let refused = Failure::new(Kind::TargetUnable).device(&device.ident.text);
-    Err(refused.name(name))
+/// Checks that dm-cache can serve the cache: the mapping would have the larger blocks, and the file system may not.
+fn fits_dm_cache(origin: &Device, ssd: &Device) -> Result<(), Failure> {
+    match ssd.block_bytes > origin.block_bytes {
+        true => Err(Failure::new(Kind::TargetUnable)
+            .device(&ssd.ident.text)
+            .name("block-size")),
+        false => Ok(()),
+    }
 }
 
 /// The actions that put the cache over the disk. `empty`: the actions that make an empty place for the cache on the
@@ -160,7 +158,7 @@ fn now(pair: &Pair, origin: &Device, mut empty: Vec<Action>) -> Vec<Action> {
 
 /// The actions that prepare everything for the next start of the machine. The disk is not touched.
 fn at_next_start(pair: &Pair, origin: &Device, mut empty: Vec<Action>) -> Vec<Action> {
-    let mut actions = vec![Action::LoadModule];
+    let mut actions = pair.module_loaded();
     actions.append(&mut empty);
     actions.push(Action::Prepare(pair.clone()));
     if checks::is_root(origin) {

@@ -66,6 +66,45 @@ async fn without_the_module_a_cache_is_made_used_and_removed() {
 }
 
 #[tokio::test]
+async fn the_running_system_gets_its_cache_at_the_next_start() {
+    let (mut bench, levers) = bench().await;
+    let machine = &bench.machine;
+    let system = levers.plug("disk", "System", "SYS", 1 << 40).await.unwrap();
+    levers.mount(&system[1], "/").await.unwrap();
+    bench.spec.origin = system[1].clone();
+    let now = machine.plan(&bench.spec).await.unwrap_err();
+    assert_eq!(now.kind, Kind::OriginRoot);
+    bench.spec.at_next_start = true;
+    let plan = machine.plan(&bench.spec).await.unwrap();
+    let kinds: Vec<_> = plan.steps.iter().map(|s| s.kind).collect();
+    assert_eq!(kinds, [StepKind::Prepare, StepKind::UpdateInitramfs]);
+    for mode in [Mode::Writeback, Mode::Writearound] {
+        let spec = PlanSpec {
+            mode,
+            ..bench.spec.clone()
+        };
+        let refused = machine.plan(&spec).await.unwrap_err();
+        assert_eq!(refused.kind, Kind::ModeRefused);
+    }
+    machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    assert_eq!(cache.target().await, Ok(Target::DmCache));
+    assert_eq!(cache.state().await, Ok(CacheState::Pending));
+    machine.remove(&cache).await.unwrap();
+    assert!(machine.caches().await.is_empty(), "it is cancelled");
+    machine.create(&bench.spec).await.unwrap();
+    levers.restart().await.unwrap();
+    let cache = bench.the_cache().await;
+    until("the start", async || {
+        cache.state().await == Ok(CacheState::Active)
+    })
+    .await;
+    machine.remove(&cache).await.unwrap();
+    assert!(machine.caches().await.is_empty());
+    bench.nothing_lost().await;
+}
+
+#[tokio::test]
 async fn a_start_after_a_stop_in_order_is_warm() {
     let (bench, levers) = bench().await;
     starts(true, &bench, &levers).await;

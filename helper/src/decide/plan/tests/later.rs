@@ -5,7 +5,7 @@ use super::*;
 use tandem_api::Sharing;
 
 /// A disk that fstab mounts here by its UUID, with everything that the start of the machine needs.
-fn in_use_at(point: &str) -> Scene {
+pub(super) fn in_use_at(point: &str) -> Scene {
     Scene::new().with(|s| {
         s.spec.at_next_start = true;
         s.at("sda1").mounts = vec![mount(point, Mounter::Fstab("UUID=a".into()))];

@@ -4,13 +4,13 @@
 //! The kernel gives a disk in use to no mapping, so a device of the same length that holds only zeroes stands for the
 //! disk. The module formats the SSD at the first resume of the cache, and at its removal it notes samples of the
 //! zeroes. So the next start of the machine finds a cache that was stopped in order, whose disk was written since: it
-//! starts cold.
+//! starts cold. For dm-cache no samples are noted, with the same effect.
 
 use super::{Control, DmResult, failed, other};
-use crate::machine::dm::table::{TARGET, Tandem};
+use crate::machine::dm::table::{DM_CACHE, TARGET, Tandem};
 use crate::model::action::Pair;
 use devicemapper::{DevId, DmFlags, DmName, DmOptions, DmUdevFlags, DmUuid};
-use tandem_api::Mode;
+use tandem_api::{Mode, Target};
 
 /// The kernel's target of zeroes.
 const ZERO: &str = "zero";
@@ -37,7 +37,7 @@ impl Control {
         self.end_preparation(&pair.uuid)?;
         let made = self.format(pair, ssd, sectors, alone);
         let ended = self.end_preparation(&pair.uuid);
-        made.and(ended)
+        made.and(ended).and(self.remove_parts(&pair.uuid))
     }
 
     fn format(
@@ -61,7 +61,11 @@ impl Control {
             lost_generation: 0,
             dirty_limit: pair.dirty_limit,
         };
-        let number = self.anonymous(&cache, sectors, TARGET, &table.to_string())?;
+        let (target, line) = match pair.target {
+            Target::Tandem => (TARGET, table.to_string()),
+            Target::DmCache => (DM_CACHE, self.cache_line(pair, &table, sectors)?.0),
+        };
+        let number = self.anonymous(&cache, sectors, target, &line)?;
         let (_, minor) = number.split_once(':').unwrap_or_default();
         alone(&format!("dm-{minor}")).map_err(|e| other("hold the SSD alone", e))?;
         self.start(&cache)
