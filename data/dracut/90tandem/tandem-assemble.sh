@@ -34,7 +34,7 @@ tandem_mount() {
 tandem_disk=$(label_uuid_to_dev "$root")
 # Where dracut leaves it to systemd to find the root file system, no mapping may take the disk from systemd.
 if [ -b "$tandem_disk" ]; then
-	modprobe -abq dm_mod dm_tandem
+	modprobe -abq dm_mod dm_tandem dm_cache dm_cache_smq
 	# The journal of the running system has the messages, too.
 	/usr/libexec/tandem-assemble initramfs 2>&1 | while read -r tandem_line; do
 		echo "tandem: $tandem_line"

@@ -7,13 +7,15 @@
 //! too. Then this notes the disks: since the list was written, nothing but the shutdown has used them. A cache that is not in force
 //! when the shutdown begins is left alone, for its disk may have been in use without it.
 
-use super::stop::gets_no_writes;
+use super::stop::uses;
 use crate::machine::clock::boottime_us;
 use crate::machine::dm::control::{Control, last_mount, note_stop};
 use crate::machine::dm::kept::LastMount;
+use crate::machine::grub::environment;
 use crate::machine::mounts::nodes::device_number;
 use crate::machine::mounts::table::Mounts;
 use crate::model::action::mapping_name;
+use rustix::mm::{MlockAllFlags, mlockall};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -65,10 +67,14 @@ const GRUB_BLOCKS: [&str; 4] = [
 ];
 
 /// Whether a boot loader may write to the file system that is mounted here, and no start brings the cache up to date:
-/// [`crate::machine::grub::environment`] does that for the running system.
+/// [`environment`] does that for the running system where it can.
 fn is_for_boot(point: &Path) -> bool {
     let has_block = || GRUB_BLOCKS.iter().any(|block| point.join(block).exists());
-    point.starts_with("/boot") || (point != Path::new("/") && has_block())
+    point.starts_with("/boot")
+        || match point == Path::new("/") {
+            true => environment::stays_stale(),
+            false => has_block(),
+        }
 }
 
 /// Writes down which caches are in force, if a shutdown begins.
@@ -151,6 +157,10 @@ fn take(path: &Path, now: u64) -> io::Result<Vec<Cache>> {
 
 /// At the very end of a shutdown: notes the disks of the caches that were in force when the shutdown began.
 pub fn end() {
+    // A page of this program that is not in memory would come from the file system below which a mapping is suspended.
+    if let Err(e) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
+        tracing::warn!("this program's memory cannot be held: {e}");
+    }
     let caches = take(Path::new(IN_FORCE), boottime_us()).unwrap_or_else(|e| {
         tracing::warn!("the caches of dm-cache start empty next time: {e}");
         Vec::new()
@@ -169,8 +179,7 @@ fn stop_and_note(cache: &Cache) -> io::Result<bool> {
     let devices = [cache.disk.as_str(), &cache.ssd];
     let control = Control::open_without_udev().map_err(io::Error::other)?;
     let mounts = Mounts::read()?;
-    let unused = |number: &str, name: &str| gets_no_writes(&mounts, number, name);
-    let left = control.stop_dm_cache(&cache.uuid, devices, unused);
+    let left = control.stop_dm_cache(&cache.uuid, devices, |number| uses(&mounts, number));
     let left = left.map_err(io::Error::other)?;
     note_stop(
         &cache.uuid,
@@ -226,7 +235,5 @@ mod tests {
             assert!(is_for_boot(Path::new(point)), "{point}");
         }
         assert!(!is_for_boot(Path::new("/bootleg")));
-        // The start looks after the running system's, wherever this runs.
-        assert!(!is_for_boot(Path::new("/")));
     }
 }

@@ -3,7 +3,7 @@
 //! nothing else stops that cache in order, and after a stop that is not in order it starts cold.
 
 use crate::machine::dm::control::Control;
-use crate::machine::mounts::table::Mounts;
+use crate::machine::mounts::table::{Mounts, Uses};
 use std::path::Path;
 
 /// Stops each cache of dm-tandem whose file systems are all read-only by now. The mappings of the others are gone, or are in use.
@@ -12,20 +12,18 @@ pub fn run() {
         Ok(mounts) => mounts,
         Err(e) => return tracing::error!("no cache is stopped: {e}"),
     };
-    let unused = |number: &str, name: &str| gets_no_writes(&mounts, number, name);
-    if let Err(e) = Control::open().and_then(|control| control.stop(unused)) {
+    let stopped = Control::open().and_then(|control| control.stop(|number| uses(&mounts, number)));
+    if let Err(e) = stopped {
         tracing::error!("no cache is stopped: {e}");
     }
 }
 
-/// Whether a mapping gets no more writes, by its number (`major:minor`) and its name.
-pub(super) fn gets_no_writes(mounts: &Mounts, number: &str, name: &str) -> bool {
-    // A volume above it may have a file system that is still written to.
+/// How a mapping is used, by its number (`major:minor`). A mapping with another device above it counts as written to: a volume there
+/// may have a file system of its own.
+pub(super) fn uses(mounts: &Mounts, number: &str) -> Uses {
     let holders = Path::new("/sys/dev/block").join(number).join("holders");
-    let above = std::fs::read_dir(holders);
-    if above.is_ok_and(|mut above| above.next().is_some()) {
-        return false;
+    match std::fs::read_dir(holders).map(|mut above| above.next().is_none()) {
+        Ok(true) => mounts.uses(number),
+        _ => Uses::Written,
     }
-    let nodes = [Some(format!("/dev/mapper/{name}"))];
-    !mounts.is_writable(number, &nodes)
 }

@@ -188,7 +188,10 @@ pub fn run(run: &mut Run) -> Result<()> {
     };
     for kind in KINDS.iter().filter(wanted).collect::<Vec<_>>() {
         if run.is_whole() {
-            let name = format!("{}: cut at a shutdown, which ends as without the cache", kind.name);
+            let name = format!(
+                "{}: cut at a shutdown, which ends as without the cache",
+                kind.name
+            );
             if run.wants(&name) {
                 let compared = off::is_no_longer(&parts, kind, run);
                 run.check(&name, compared);

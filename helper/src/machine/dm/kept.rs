@@ -137,15 +137,37 @@ fn places() -> [u64; 2] {
     OFFSETS.map(|offset| offset + BLOCK_BYTES as u64)
 }
 
+/// Whether a file system of ext was left in order, or it is another file system. A mount for writing clears this state, and an
+/// unmount or a remount as read-only sets it again, but not after an error: then copies and disk may differ.
+fn is_in_order(first: &[u8; BLOCK_BYTES]) -> bool {
+    // `s_magic`, `s_state` and `s_feature_incompat` of the superblock at byte 1024.
+    let (Some(state), Some(features)) = (
+        first.get(1024 + 56..1024 + 60),
+        first.get(1024 + 96..1024 + 100),
+    ) else {
+        return false;
+    };
+    const VALID: u8 = 1;
+    const ERROR: u8 = 2;
+    const RECOVER: u8 = 4;
+    match (state, features) {
+        (&[0x53, 0xef, state, _], &[features, ..]) => {
+            state & (VALID | ERROR) == VALID && features & RECOVER == 0
+        }
+        _ => true,
+    }
+}
+
 /// Notes what is on the disk. The cache was stopped in order, and all that was written is durable on the disk. False: a use
-/// of this disk's content may change none of the samples, and nothing is noted.
+/// of this disk's content may change none of the samples, or its file system was not left in order, and nothing is noted.
 ///
 /// # Errors
 /// If the disk cannot be read, or the SSD cannot be written.
 pub fn note(disk: &File, ssd: &File, cache: Of<'_>) -> io::Result<bool> {
     let (core, geometry, disk) = (Core::linked(), cache.geometry(), Disk::new(disk));
     let read = |sector| disk.quarter(sector);
-    let shows = core.samples_show_uses(cache.sectors, &read);
+    let in_order = read(0).is_some_and(|first| is_in_order(&first));
+    let shows = in_order && core.samples_show_uses(cache.sectors, &read);
     let copies = [0, 1].map(|copy| core.encode_samples(&geometry, true, copy, &read));
     disk.all_read()?;
     if !shows {

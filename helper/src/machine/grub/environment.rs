@@ -42,6 +42,25 @@ pub fn refresh(store: &Store) {
     }
 }
 
+/// Whether GRUB may write to a file in one of its folders, and [`refresh`] cannot bring that file up to date: the file system has
+/// another form than it knows.
+pub fn stays_stale() -> bool {
+    let is_known = |path: &str| -> io::Result<bool> {
+        let mounts = Mounts::read()?;
+        Ok(is_in_place(&mounts, path) && extent::place(&File::open(path)?)?.is_some())
+    };
+    let mut paths = GRUB_FOLDERS
+        .map(|folder| format!("{folder}/{FILE}"))
+        .into_iter();
+    paths.any(|path| Path::new(&path).exists() && !is_known(&path).unwrap_or(false))
+}
+
+/// Whether what was written last to this file is in its place. With data=journal it is in the journal.
+fn is_in_place(mounts: &Mounts, path: &str) -> bool {
+    let entry = mounts.containing(path);
+    entry.is_some_and(|entry| !entry.mount.options.contains("data=journal"))
+}
+
 fn refresh_file(store: &Store, path: &str) -> io::Result<bool> {
     let found = match fs::metadata(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -53,10 +72,7 @@ fn refresh_file(store: &Store, path: &str) -> io::Result<bool> {
     let Some(record) = records.iter().find(|record| is_complete(record, &uuid)) else {
         return Ok(false);
     };
-    // With this option, what was written last is in the journal and not yet in its place.
-    let mounts = Mounts::read()?;
-    let entry = mounts.containing(path);
-    if entry.is_none_or(|entry| entry.mount.options.contains("data=journal")) {
+    if !is_in_place(&Mounts::read()?, path) {
         return Ok(false);
     }
     let file = OpenOptions::new().read(true).write(true).open(path)?;

@@ -46,6 +46,17 @@ impl Entry {
     }
 }
 
+/// How the file system on a device is used, as far as the mounts of process 1 show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Uses {
+    /// It is mounted nowhere. Another process may have it mounted elsewhere.
+    Unseen,
+    /// Each mount is read-only.
+    Read,
+    /// It can be written.
+    Written,
+}
+
 /// Everything that is mounted, in the order of mounting.
 #[derive(Debug, Clone, Default)]
 pub struct Mounts(pub Vec<Entry>);
@@ -167,10 +178,23 @@ impl Mounts {
             .map(|e| &e.mount)
     }
 
-    /// Whether a file system of [`Self::of`] can be written, through any mount.
-    pub fn is_writable(&self, device: &str, nodes: &[Option<String>]) -> bool {
-        let mut of = self.0.iter();
-        of.any(|e| e.writable && (e.device == device || e.is_named(nodes)))
+    /// How the file system on a device is used, by the `major:minor` of the device.
+    pub fn uses(&self, device: &str) -> Uses {
+        self.uses_by(device, &node_number)
+    }
+
+    /// `number` gives the `major:minor` of a device node: the source of a mount of Btrfs may be any name of the device.
+    fn uses_by(&self, device: &str, number: &dyn Fn(&str) -> Option<String>) -> Uses {
+        let is_of = |e: &&Entry| {
+            let is_source = || is_node(&e.source) && number(&e.source).as_deref() == Some(device);
+            e.device == device || (e.mount.fstype == "btrfs" && is_source())
+        };
+        let of: Vec<_> = self.0.iter().filter(is_of).collect();
+        match () {
+            () if of.iter().any(|e| e.writable) => Uses::Written,
+            () if of.is_empty() => Uses::Unseen,
+            () => Uses::Read,
+        }
     }
 
     /// The mount that contains a path. Of several mounts at one point the topmost counts.

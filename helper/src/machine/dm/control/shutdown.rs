@@ -6,10 +6,12 @@ use super::repeat::each;
 use super::{Control, DmResult, Entry, Linear, failed, other};
 use crate::machine::dm::kept;
 use crate::machine::dm::table::{DM_CACHE, TARGET};
+use crate::machine::mounts::table::Uses;
 use crate::machine::superblock;
 use crate::model::action::mapping_name;
-use devicemapper::{DevId, DmFlags, DmOptions};
+use devicemapper::{DevId, DeviceInfo, DmFlags, DmOptions};
 use rustix::fs::OFlags;
+use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -39,19 +41,19 @@ impl Control {
     }
 
     /// Stops the caches of dm-tandem whose mappings get no more writes: suspends them for good, in order. Nothing is gained by
-    /// that for a cache of dm-cache, whose disk is not noted. `unused`: whether a mapping gets no more writes, by its number
-    /// (`major:minor`) and its name.
+    /// that for a cache of dm-cache, whose disk is not noted. `uses`: how a mapping is used, by its number (`major:minor`).
     ///
     /// # Errors
     /// If one cannot be stopped.
-    pub fn stop(&self, unused: impl Fn(&str, &str) -> bool) -> DmResult<()> {
+    pub fn stop(&self, uses: impl Fn(&str) -> Uses) -> DmResult<()> {
         let entries = self.entries()?;
         let caches = entries.iter().filter(|e| is_suspended_for_good(e));
         each(
             caches,
             |entry| {
                 self.with(&entry.uuid, |id| {
-                    if !unused(&self.number(id)?, &mapping_name(&entry.uuid)) {
+                    let info = self.info(id)?;
+                    if uses(&info.device().to_string()) == Uses::Written {
                         return Ok(());
                     }
                     // No file system is left above the mapping, so nothing has to be frozen.
@@ -68,7 +70,7 @@ impl Control {
 
     /// Stops dm-cache in order where its mapping is still there: has the mapping pass everything to the disk, in one call of the
     /// kernel, so no moment is left in which a process could die and leave it suspended. Numbers of the disk and the SSD.
-    /// `unused`: as for [`Self::stop`].
+    /// `uses`: as for [`Self::stop`].
     ///
     /// # Errors
     /// If the mapping is in use otherwise: then it is as before. If the kernel refuses.
@@ -76,32 +78,36 @@ impl Control {
         &self,
         uuid: &str,
         devices: [&str; 2],
-        unused: impl Fn(&str, &str) -> bool,
+        uses: impl Fn(&str) -> Uses,
     ) -> DmResult<LeftBy> {
         let entries = self.entries()?;
         let Some(ours) = entries.iter().find(|e| e.uuid == uuid) else {
             return Ok(LeftBy::All);
         };
         self.with(uuid, |id| {
-            let is_unused = unused(&self.number(id)?, &mapping_name(uuid));
-            may_pass_through(ours, devices, is_unused)
+            let info = self.info(id)?;
+            let (uses, opened) = (uses(&info.device().to_string()), info.open_count());
+            may_pass_through(ours, devices, uses, opened)
                 .map_err(|why| other("stop the cache", why))?;
+            // What programs wrote to the mapping itself, such as changed settings of the file system.
+            let written = File::open(format!("/dev/mapper/{}", mapping_name(uuid)));
+            let written = written.and_then(|mapping| mapping.sync_all());
+            written.map_err(|e| other("write what is left", e))?;
             let disk = Linear {
                 device: devices[0].to_owned(),
                 sectors: ours.sectors,
             };
             self.load_disks(uuid, &[disk])?;
+            // A file system that is read-only has nothing to be frozen for.
             self.swap_with(id, DmFlags::DM_SKIP_LOCKFS)
         })?;
         self.remove_parts(uuid)?;
         Ok(LeftBy::Writers)
     }
 
-    /// Number of a mapping.
-    fn number(&self, id: &DevId<'_>) -> DmResult<String> {
+    fn info(&self, id: &DevId<'_>) -> DmResult<DeviceInfo> {
         let info = self.dm.device_info(id);
-        let info = info.map_err(failed("look at a mapping"))?;
-        Ok(info.device().to_string())
+        info.map_err(failed("look at a mapping"))
     }
 }
 
@@ -110,19 +116,23 @@ fn is_suspended_for_good(entry: &Entry) -> bool {
     entry.active && entry.table.target == TARGET
 }
 
-/// Whether the end of a shutdown has this mapping pass everything to its disk.
+/// Whether the end of a shutdown has this mapping pass everything to its disk. `opened`: how often the mapping is open, which a file
+/// system counts as once, however often it is mounted.
 ///
 /// # Errors
 /// Why not.
 fn may_pass_through(
     entry: &Entry,
     devices: [&str; 2],
-    is_unused: bool,
+    uses: Uses,
+    opened: i32,
 ) -> Result<(), &'static str> {
     let serves = entry.active && !entry.suspended && entry.table.target == DM_CACHE;
     match () {
         () if !serves || entry.table.devices != devices => Err("the mapping has another table"),
-        () if !is_unused => Err("a file system on it can be written"),
+        () if uses == Uses::Written => Err("a file system on it can be written"),
+        // Another process has it mounted elsewhere, or uses it in another way.
+        () if opened > i32::from(uses == Uses::Read) => Err("something else uses it"),
         () => Ok(()),
     }
 }
@@ -203,18 +213,22 @@ mod tests {
     fn only_a_cache_that_nothing_writes_to_is_stopped_below_a_file_system() {
         let devices = ["8:1", "8:16"];
         let runs = entry(DM_CACHE, true, false);
-        assert_eq!(may_pass_through(&runs, devices, true), Ok(()));
-        assert!(may_pass_through(&runs, devices, false).is_err());
+        assert_eq!(may_pass_through(&runs, devices, Uses::Read, 1), Ok(()));
+        assert_eq!(may_pass_through(&runs, devices, Uses::Unseen, 0), Ok(()));
+        assert!(may_pass_through(&runs, devices, Uses::Written, 1).is_err());
+        // Mounted where process 1 does not see it; read in two ways.
+        assert!(may_pass_through(&runs, devices, Uses::Unseen, 1).is_err());
+        assert!(may_pass_through(&runs, devices, Uses::Read, 2).is_err());
         // The SSD or the disk has another number since the shutdown began.
-        assert!(may_pass_through(&runs, ["8:1", "8:32"], true).is_err());
-        assert!(may_pass_through(&runs, ["8:33", "8:16"], true).is_err());
+        assert!(may_pass_through(&runs, ["8:1", "8:32"], Uses::Read, 1).is_err());
+        assert!(may_pass_through(&runs, ["8:33", "8:16"], Uses::Read, 1).is_err());
         for other in [
             entry(DM_CACHE, false, false),
             entry(DM_CACHE, true, true),
             entry(TARGET, true, false),
             entry("linear", true, false),
         ] {
-            assert!(may_pass_through(&other, devices, true).is_err());
+            assert!(may_pass_through(&other, devices, Uses::Read, 1).is_err());
         }
     }
 

@@ -23,12 +23,12 @@ fn devices(at: u64, magic: &[u8]) -> [File; 2] {
 
 /// A disk with the superblock of ext4.
 pub fn ext4() -> File {
-    let [disk, _] = devices(1024 + 56, &[0x53, 0xef]);
+    let [disk, _] = with_ext4();
     disk
 }
 
 fn with_ext4() -> [File; 2] {
-    devices(1024 + 56, &[0x53, 0xef])
+    devices(1024 + 56, &[0x53, 0xef, 1, 0])
 }
 
 fn is_same([disk, ssd]: &[File; 2], cache: Of<'_>) -> bool {
@@ -51,6 +51,18 @@ fn a_disk_that_was_used_elsewhere_is_not_as_noted() {
     // A mount counts itself.
     disk.write_all_at(&[1], 1024 + 52).unwrap();
     assert!(!is_same(&devices, CACHE), "the superblock");
+}
+
+// promise 19: programs/tandem_helper::machine::dm::kept::tests::a_file_system_that_was_not_left_in_order_is_not_noted
+#[test]
+fn a_file_system_that_was_not_left_in_order_is_not_noted() {
+    // Mounted for writing; errors were met; the journal is to be replayed.
+    for (at, byte) in [(58, 0), (58, 3), (96, 4)] {
+        let [disk, ssd] = with_ext4();
+        disk.write_all_at(&[byte], 1024 + at).unwrap();
+        assert!(!note(&disk, &ssd, CACHE).unwrap(), "{byte} at {at}");
+        assert!(!is_same(&[disk, ssd], CACHE));
+    }
 }
 
 #[test]

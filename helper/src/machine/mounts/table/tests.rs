@@ -48,12 +48,17 @@ fn only_a_btrfs_belongs_to_the_device_that_its_source_names() {
 fn a_read_only_mount_of_a_file_system_that_others_can_write_counts_as_writable() {
     let table = "22 1 253:0 / / ro shared:1 - ext4 /dev/dm-0 SYSTEM\n\
                  23 22 0:62 / /srv ro - btrfs /dev/mapper/b SYSTEM\n";
-    for (system, writable) in [("ro", false), ("rw", true), ("errors=remount-ro", true)] {
+    let number = |node: &str| (node == "/dev/mapper/b").then(|| "253:9".to_owned());
+    for (system, uses) in [
+        ("ro", Uses::Read),
+        ("rw", Uses::Written),
+        ("errors=remount-ro", Uses::Written),
+    ] {
         let mounts = Mounts::parse(&table.replace("SYSTEM", system));
-        assert_eq!(mounts.is_writable("253:0", &[]), writable, "{system}");
-        let named = [Some("/dev/mapper/b".to_owned())];
-        assert_eq!(mounts.is_writable("253:9", &named), writable, "{system}");
-        assert!(!mounts.is_writable("253:1", &[]));
+        for device in ["253:0", "253:9"] {
+            assert_eq!(mounts.uses_by(device, &number), uses, "{system}");
+        }
+        assert_eq!(mounts.uses_by("253:1", &number), Uses::Unseen);
     }
 }
 
