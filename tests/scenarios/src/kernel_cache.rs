@@ -25,7 +25,7 @@ const BLOCKS: u64 = 200;
 /// Script that prints how many blocks of dm-cache hold copies.
 pub(crate) const USED: &str = "set -- $(dmsetup status --target cache); echo ${8%/*}";
 /// Begins a script on a machine that cannot load the module.
-const WITHOUT_MODULE: &str = r#"rmmod dm_tandem 2>/dev/null || true
+pub(crate) const WITHOUT_MODULE: &str = r#"rmmod dm_tandem 2>/dev/null || true
 find /lib/modules/$(uname -r) -name 'dm-tandem.ko*' -delete
 depmod
 "#;

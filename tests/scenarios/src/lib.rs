@@ -109,6 +109,20 @@ pub fn layers() -> Vec<Layer> {
             run: system::dracut,
         },
         Layer {
+            name: "vm-kernel-system",
+            about: "the running system and a folder in use on dm-cache, without the module",
+            needs: deps::GUEST,
+            when: When::Whole,
+            run: system::kernel_cache::run,
+        },
+        Layer {
+            name: "vm-kernel-dracut",
+            about: "the same with initial file systems by dracut",
+            needs: deps::GUEST,
+            when: When::Whole,
+            run: system::kernel_cache::dracut,
+        },
+        Layer {
             name: "vm-bios",
             about: "the running system on a cache where the BIOS starts GRUB, and on an encrypted disk",
             needs: deps::GUEST,

@@ -5,6 +5,7 @@
 
 pub mod bios;
 mod generator;
+pub mod kernel_cache;
 mod names;
 mod sleep;
 
@@ -91,22 +92,26 @@ const CASES: [(&str, Test); 12] = [
 /// Runs the layer with the initial file systems that Debian installs. For one case it also runs the tests before that
 /// case.
 pub fn run(run: &mut Run) -> Result<()> {
-    run_with(run, &INITRAMFS_TOOLS)
+    run_with(run, &INITRAMFS_TOOLS, &CASES)
 }
 
 /// The same with initial file systems by dracut.
 pub fn dracut(run: &mut Run) -> Result<()> {
-    run_with(run, &DRACUT)
+    run_with(run, &DRACUT, &CASES)
 }
 
-fn run_with(run: &mut Run, generator: &'static Generator) -> Result<()> {
+fn run_with(
+    run: &mut Run,
+    generator: &'static Generator,
+    cases: &[(&'static str, Test)],
+) -> Result<()> {
     let mut desk = Desk::new(run, generator)?;
     let number = if run.is_whole() {
-        CASES.len()
+        cases.len()
     } else {
         generator.ordinary
     };
-    run.in_turn(&mut desk, CASES.into_iter().take(number));
+    run.in_turn(&mut desk, cases.iter().copied().take(number));
     Ok(())
 }
 
@@ -274,8 +279,14 @@ impl Desk {
 
     /// Sets up a cache for the next start.
     fn prepare(&mut self, disk: &'static str, ssd: &'static str) -> Result<()> {
+        self.prepare_by("", disk, ssd)
+    }
+
+    /// The same with a further option.
+    fn prepare_by(&mut self, option: &str, disk: &str, ssd: &str) -> Result<()> {
         let (disk, ssd) = (self.device(disk)?, self.device(ssd)?);
-        let line = format!("tandemctl create --yes --erase-ssd --at-next-start {disk}1 {ssd}");
+        let line =
+            format!("tandemctl create --yes --erase-ssd --at-next-start {option} {disk}1 {ssd}");
         self.sh(&line).map(drop)
     }
 

@@ -9,6 +9,8 @@ pub(super) struct Generator {
     pub(super) prepare: &'static str,
     /// The command that makes the initial file systems of all kernels anew.
     pub(super) update: &'static str,
+    /// Script that lists the files in the running kernel's initial file system.
+    pub(super) list: &'static str,
     /// Script that fails if the running kernel's initial file system may write before it has looked for the image of a
     /// hibernated machine.
     pub(super) order: &'static str,
@@ -20,6 +22,7 @@ pub(super) const INITRAMFS_TOOLS: Generator = Generator {
     packages: "initramfs-tools,grub-pc,cryptsetup-initramfs,plymouth",
     prepare: include_str!("../../../guest/machine/initramfs.sh"),
     update: "update-initramfs -u -k all",
+    list: "lsinitramfs /boot/initrd.img-$(uname -r)",
     order: r#"
 unmkinitramfs "/boot/initrd.img-$(uname -r)" /run/unpacked
 scripts=$(find /run/unpacked -path '*/scripts/*' -name tandem)
@@ -34,6 +37,7 @@ pub(super) const DRACUT: Generator = Generator {
     packages: "dracut,grub2-common,plymouth",
     prepare: include_str!("../../../guest/machine/dracut.sh"),
     update: "dracut --regenerate-all --force",
+    list: "lsinitrd /boot/initrd.img-$(uname -r)",
     order: r#"
 image=/boot/initrd.img-$(uname -r)
 lsinitrd "$image" | grep -E 'hibernate-resume|pre-mount'
