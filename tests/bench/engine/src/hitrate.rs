@@ -14,6 +14,8 @@ pub mod min;
 pub mod recording;
 pub mod report;
 pub mod s3_fifo;
+pub mod sieve;
+pub mod two_q;
 
 pub use recording::Recording;
 

@@ -7,6 +7,8 @@ use tandem_engine_bench::hitrate::hot_only::HotOnly;
 use tandem_engine_bench::hitrate::lru::Lru;
 use tandem_engine_bench::hitrate::min::Min;
 use tandem_engine_bench::hitrate::s3_fifo::S3Fifo;
+use tandem_engine_bench::hitrate::sieve::Sieve;
+use tandem_engine_bench::hitrate::two_q::TwoQ;
 use tandem_engine_bench::hitrate::{Policy, Recording, play};
 use tandem_sim::engine::Core;
 
@@ -182,6 +184,10 @@ fn the_others_do_as_their_papers_say() {
     // A ghost that comes back makes room for what is recent (ARC) or is let in (S3-FIFO).
     assert_eq!(hits(&mut Arc::new(2), "aabcbc"), ".+...+");
     assert_eq!(hits(&mut S3Fifo::new(4), "aaabcdeabcde"), ".++....+....");
+    // What was new once is no hit of the main queue; its ghost is.
+    assert_eq!(hits(&mut TwoQ::new(4), "aabcdeafgha"), ".+........+");
+    // The hand goes on where it stopped: behind the newest it begins with the oldest.
+    assert_eq!(hits(&mut Sieve::new(3), "abcabdeab"), "...++....");
     let blocks = "abcabcabc";
     let recording = Recording::new(
         blocks

@@ -10,6 +10,8 @@ use super::hot_only::HotOnly;
 use super::lru::Lru;
 use super::min::Min;
 use super::s3_fifo::S3Fifo;
+use super::sieve::Sieve;
+use super::two_q::TwoQ;
 use super::{Policy, Recording, Tally, play, recording};
 use tandem_sim::engine::Core;
 
@@ -52,34 +54,41 @@ pub fn table(core: &Core, trace: &Path, wish: &Wish) -> Result<String, recording
             "reads and writes"
         }
     );
-    text += "| size | blocks | LRU | ARC | S3-FIFO | hot only | MIN | core | slots | ways x run | to best of LRU, S3-FIFO | fills % |\n";
-    text += "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+    text += "| size | slots | ways x run | LRU | ARC | 2Q | S3-FIFO | SIEVE | hot only | MIN | core | to best of the first five | written for a hit, LRU: 1 |\n";
+    text += "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     for &percent in &wish.percents {
         let room = ((recording.footprint() as f64 * percent / 100.0) as usize).max(1);
-        let mut others: [(&str, Box<dyn Policy>); 5] = [
-            ("LRU", Box::new(Lru::new(room))),
-            ("ARC", Box::new(Arc::new(room))),
-            ("S3-FIFO", Box::new(S3Fifo::new(room))),
-            ("hot only", Box::new(HotOnly::new(room))),
-            ("MIN", Box::new(Min::new(room, &recording))),
-        ];
-        let rates = others
-            .each_mut()
-            .map(|(_, policy)| rate(&play(&recording, policy.as_mut())));
         let mut shape = Shape::for_room(room);
         shape.run_shift = wish.run_shift.unwrap_or(shape.run_shift);
         let mut cache = Cache::new(core, shape, room, recording.last_block() + 1);
+        // As much as core has: no real cache loses so much to rounding as such a small one.
+        let slots = cache.slots() as usize;
+        let mut others: [Box<dyn Policy>; 7] = [
+            Box::new(Lru::new(slots)),
+            Box::new(Arc::new(slots)),
+            Box::new(TwoQ::new(slots)),
+            Box::new(S3Fifo::new(slots)),
+            Box::new(Sieve::new(slots)),
+            Box::new(HotOnly::new(slots)),
+            Box::new(Min::new(slots, &recording)),
+        ];
+        let tallies = others
+            .each_mut()
+            .map(|policy| play(&recording, policy.as_mut()));
+        let rates = tallies.each_ref().map(rate);
         let tally = core::play(&recording, wish.writes, &mut cache);
         let own = rate(&tally);
+        let [lru, ..] = tallies;
+        let written = |fills: u64, hits: u64| fills as f64 / hits.max(1) as f64;
         let _ = writeln!(
             text,
-            "| {percent} % | {room} | {} | **{own:.1}** | {} | {} x {} | {:+.1} | {:.1} |",
-            rates.map(|rate| format!("{rate:.1}")).join(" | "),
-            cache.slots(),
+            "| {percent} % | {slots} | {} x {} | {} | **{own:.1}** | {:+.2} | {:.2} |",
             1 << shape.way_shift,
             1 << shape.run_shift,
-            own - rates[0].max(rates[2]),
-            100.0 * cache.counter(core, "fills") as f64 / tally.accesses.max(1) as f64,
+            rates.map(|rate| format!("{rate:.1}")).join(" | "),
+            own - rates[..5].iter().copied().fold(0.0, f64::max),
+            written(cache.counter(core, "fills"), tally.hits)
+                / written(lru.accesses - lru.hits, lru.hits),
         );
     }
     Ok(text)
