@@ -197,11 +197,13 @@ struct td_look {
 	u64 dirty;		/* HIT: not 0 if some of it was dirty when pinned */
 };
 
-#define TD_GHOSTS	14
+#define TD_GHOSTS	16
 
-/* What the policy knows of a set of ways (policy.c); 32 bytes. */
+/* What the policy knows of a set of ways (policy.c); 30 bytes. */
 struct td_set {
-	u16 ghosts[TD_GHOSTS];	/* fingerprints of frames given up; 0: none */
+	u8 ghosts[TD_GHOSTS];	/* fingerprints of frames given up: their low bits */
+	u8 ghosts_high[TD_GHOSTS / 2];	/* 4 bits more of each; all bits 0: no ghost */
+	u16 ghosts_regular;	/* bit i: ghost i was a regular */
 	u8 ghost;		/* the oldest of them */
 	u8 trials;		/* next way to look at for a frame on trial */
 	u8 regulars;		/* next way to look at for a regular */
@@ -222,10 +224,7 @@ struct td_streams {
 	u32 latest;		/* the entry that a request went on with last; a hint */
 };
 
-/*
- * When more slots than this are retired in one life of the index, the SSD counts as
- * failed, if nothing is dirty.
- */
+/* With more slots retired in one life of the index the SSD failed, if nothing is dirty. */
 #define TD_RETIRED_LIFE	16u
 
 struct td_engine {
@@ -255,6 +254,7 @@ struct td_engine {
 	struct td_heat heat;		/* of the disk, by writes that succeeded */
 	struct td_heat read_heat;	/* by what td_heat_look() finds */
 	u32 heat_slot;			/* where td_heat_look() goes on */
+	s32 trial_level;		/* how many trials a set wants (policy.c); lock */
 	struct td_link urgent;		/* writes that wait for a cleaning: td_req.gate */
 	u64 urgent_round;		/* number of the look at them, from 1 on */
 	u64 clean_frame;		/* where cleaning goes on, in disk order */

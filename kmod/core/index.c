@@ -231,7 +231,7 @@ static bool take_slot(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 static u32 evict_slot(struct td_engine *e, struct td_place p, u64 frame, u32 near_way,
 		      enum td_take how_far, u64 *sweep)
 {
-	bool known = td_policy_known(e, frame);
+	bool known = td_policy_known(e, frame, near_way);
 
 	/* A reader may pin the chosen slot just then. */
 	for (u32 tries = 0; tries < td_ways(&e->layout); tries++) {
@@ -242,11 +242,12 @@ static u32 evict_slot(struct td_engine *e, struct td_place p, u64 frame, u32 nea
 		if (way == TD_NO_WAY)
 			break;
 		slot = td_slot_at(&e->layout, p.base, way, frame);
-		gone = td_word_tag(td_word_load(&e->words[slot]));
+		gone = td_word_load(&e->words[slot]);
 		if (!take_slot(e, frame, slot, sweep))
 			continue;
 		td_policy_remember(e, gone);
-		td_policy_came(e, frame, way);
+		if (how_far != TD_TAKE_COLD)
+			td_policy_came(e, frame, way);
 		if (known)
 			td_word_make_regular(&e->words[slot]);
 		return slot;

@@ -10,8 +10,17 @@
 
 #include "index.h"
 
-/* Is @frame, which has no slot, a ghost of its set? The ghost is forgotten. */
-bool td_policy_known(struct td_engine *e, u64 frame);
+/* td_engine.trial_level: how many trials a set of 16 ways wants, less TD_TRIALS, in 1/65536 */
+#define TD_TRIAL_LEVEL_ONE	(1 << 16)
+#define TD_TRIALS		2
+#define TD_TRIAL_LEVEL_MIN	(-TD_TRIAL_LEVEL_ONE)		/* one trial */
+#define TD_TRIAL_LEVEL_MAX	(6 * TD_TRIAL_LEVEL_ONE)	/* half of the set */
+
+/*
+ * Is @frame, which has no slot, a ghost of its set? The ghost is forgotten. @near: as
+ * below.
+ */
+bool td_policy_known(struct td_engine *e, u64 frame, u32 near);
 
 /*
  * A way of @frame's set to evict, or TD_NO_WAY. @near: the way that would
@@ -20,10 +29,10 @@ bool td_policy_known(struct td_engine *e, u64 frame);
 u32 td_policy_victim(struct td_engine *e, u64 frame, u32 near, bool known,
 		     enum td_take how_far);
 
-/* @frame got the slot that was evicted in way @way of its set. */
+/* @frame, of no stream, got the slot that was evicted in way @way of its set. */
 void td_policy_came(struct td_engine *e, u64 frame, u32 way);
 
-/* @frame was evicted, or got no slot: remember it as a ghost. */
-void td_policy_remember(struct td_engine *e, u64 frame);
+/* Remember the frame of the evicted word @v as a ghost; or one that got no slot. */
+void td_policy_remember(struct td_engine *e, u64 v);
 
 #endif

@@ -75,6 +75,7 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 	memset(&e->heat, 0, sizeof(e->heat));
 	memset(&e->read_heat, 0, sizeof(e->read_heat));
 	e->heat_slot = 0;
+	e->trial_level = 0;
 	td_ledger_init(e, sb);
 	td_watch_init(&e->watch);
 }

@@ -415,13 +415,13 @@ static inline void td_word_make_regular(struct td_word *w)
 		;
 }
 
-/* A slot on trial: its hits so far are forgotten. */
-static inline void td_word_end_burst(struct td_word *w)
+/* The hits of the slot so far are forgotten. */
+static inline void td_word_forget_hits(struct td_word *w)
 {
 	u64 old = env_load(&w->a);
 
 	do {
-		if (old & TD_W_REGULAR || !(old & TD_W_RECENCY))
+		if (!(old & TD_W_RECENCY))
 			return;
 	} while (!env_cas(&w->a, &old, old & ~TD_W_RECENCY));
 }

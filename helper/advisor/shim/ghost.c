@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "ghost.h"
-#include "index.h"
+#include "policy.h"
 #include "store.h"
 
 struct tdg_ghost {
@@ -274,12 +274,12 @@ struct tdg_ghost *tdg_double(const struct tdg_ghost *g)
 	return new;
 }
 
-/* Saved: streams of reads and of writes, words, and each set in four numbers. */
+/* Saved: streams of reads, of writes, the level of trials, words, sets in four numbers each. */
 #define SET_NUMBERS	4
 
 u64 tdg_saved_count(const struct tdg_ghost *g)
 {
-	return 2 * TD_STREAMS + g->e.layout.slots + SET_NUMBERS * nr_sets(g);
+	return 2 * TD_STREAMS + 1 + g->e.layout.slots + SET_NUMBERS * nr_sets(g);
 }
 
 void tdg_save(const struct tdg_ghost *g, u64 *numbers)
@@ -288,6 +288,7 @@ void tdg_save(const struct tdg_ghost *g, u64 *numbers)
 		*numbers++ = env_load(&g->e.reads.entries[i]);
 	for (u32 i = 0; i < TD_STREAMS; i++)
 		*numbers++ = env_load(&g->e.writes.entries[i]);
+	*numbers++ = (u64)(s64)g->e.trial_level;
 	for (u32 i = 0; i < g->e.layout.slots; i++)
 		*numbers++ = td_word_load(&g->e.words[i]);
 	for (u64 i = 0; i < nr_sets(g); i++) {
@@ -295,9 +296,11 @@ void tdg_save(const struct tdg_ghost *g, u64 *numbers)
 		u64 set[SET_NUMBERS] = { 0 };
 
 		for (u32 j = 0; j < TD_GHOSTS; j++)
-			set[j / 4] |= (u64)s->ghosts[j] << j % 4 * 16;
-		set[3] |= (u64)s->ghost << 32 | (u64)s->trials << 40 |
-			  (u64)s->regulars << 48 | (u64)s->newest << 56;
+			set[j / 8] |= (u64)s->ghosts[j] << j % 8 * 8;
+		for (u32 j = 0; j < TD_GHOSTS / 2; j++)
+			set[2] |= (u64)s->ghosts_high[j] << j * 8;
+		set[3] = s->ghosts_regular | (u64)s->ghost << 16 | (u64)s->trials << 24 |
+			 (u64)s->regulars << 32 | (u64)s->newest << 40;
 		memcpy(numbers, set, sizeof(set));
 		numbers += SET_NUMBERS;
 	}
@@ -324,29 +327,43 @@ static bool word_is_sound(const struct tdg_ghost *g, u32 slot, u64 v)
 	return td_index_find(&g->e, frame) == TD_NO_SLOT;
 }
 
+/* @numbers are what tdg_save() gave of @s. */
+static bool restore_set(const struct tdg_ghost *g, struct td_set *s, const u64 *numbers)
+{
+	u32 ways = td_ways(&g->e.layout);
+
+	for (u32 i = 0; i < TD_GHOSTS; i++)
+		s->ghosts[i] = (u8)(numbers[i / 8] >> i % 8 * 8);
+	for (u32 i = 0; i < TD_GHOSTS / 2; i++)
+		s->ghosts_high[i] = (u8)(numbers[2] >> i * 8);
+	s->ghosts_regular = (u16)numbers[3];
+	s->ghost = (u8)(numbers[3] >> 16);
+	s->trials = (u8)(numbers[3] >> 24);
+	s->regulars = (u8)(numbers[3] >> 32);
+	s->newest = (u8)(numbers[3] >> 40);
+	return s->ghost < ways && s->newest <= ways;
+}
+
 bool tdg_restore(struct tdg_ghost *g, const u64 *numbers)
 {
+	s64 level;
+
 	for (u32 i = 0; i < TD_STREAMS; i++)
 		env_store(&g->e.reads.entries[i], *numbers++);
 	for (u32 i = 0; i < TD_STREAMS; i++)
 		env_store(&g->e.writes.entries[i], *numbers++);
+	level = (s64)*numbers++;
+	if (level < TD_TRIAL_LEVEL_MIN || level > TD_TRIAL_LEVEL_MAX)
+		return false;
+	g->e.trial_level = (s32)level;
 	for (u32 i = 0; i < g->e.layout.slots; i++, numbers++) {
 		if (!word_is_sound(g, i, *numbers))
 			return false;
 		env_store(&g->e.words[i].a, *numbers);
 	}
-	for (u64 i = 0; i < nr_sets(g); i++, numbers += SET_NUMBERS) {
-		struct td_set *s = &g->e.sets[i];
-
-		for (u32 j = 0; j < TD_GHOSTS; j++)
-			s->ghosts[j] = (u16)(numbers[j / 4] >> j % 4 * 16);
-		s->ghost = (u8)(numbers[3] >> 32);
-		s->trials = (u8)(numbers[3] >> 40);
-		s->regulars = (u8)(numbers[3] >> 48);
-		s->newest = (u8)(numbers[3] >> 56);
-		if (s->ghost >= TD_GHOSTS || s->newest > td_ways(&g->e.layout))
+	for (u64 i = 0; i < nr_sets(g); i++, numbers += SET_NUMBERS)
+		if (!restore_set(g, &g->e.sets[i], numbers))
 			return false;
-	}
 	return true;
 }
 

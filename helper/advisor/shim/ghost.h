@@ -4,9 +4,11 @@
  *
  * A cache consists of groups. The hash of a run chooses the group that the run may lie
  * in, and nothing that happens in one group changes another, but for the detector of
- * streams. So the first @kept of @groups groups behave exactly as they would in the whole
- * cache, if they get the requests to their own runs, and if the detectors see all reads
- * that miss, and all writes. The runs of the kept groups are a sample of all runs by their hash.
+ * streams and the level of trials (policy.c). So the first @kept of @groups groups behave
+ * as they would in the whole cache, if they get the requests to their own runs, and if the
+ * detectors see all reads that miss, and all writes. The level is that of the kept groups,
+ * whose reads are a sample too: the runs of the kept groups are one of all runs by their
+ * hash.
  *
  * Nothing is stored, so each request ends at once, and its changes of the index count as
  * recorded at once.

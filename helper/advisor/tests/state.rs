@@ -12,6 +12,8 @@ const MAGIC: usize = 8;
 /// Numbers before the streams: version, disk, shape, count of rungs, what was seen.
 const HEAD: usize = 15;
 const STREAMS: usize = 32;
+/// The level of trials, behind the streams of each ghost.
+const LEVEL: usize = 1;
 /// Slots of a ghost, and numbers of its sets.
 const SLOTS: usize = 32 * 1024;
 const SETS: usize = SLOTS / 16 * 4;
@@ -108,7 +110,7 @@ fn a_state_of_something_else_is_refused() {
         Advisor::load(&saved, TB + 8).err(),
         Some(StateError::OtherDisk)
     );
-    assert_eq!(refusal(&with(&saved, 0, 4)), Some(StateError::Version));
+    assert_eq!(refusal(&with(&saved, 0, 3)), Some(StateError::Version));
     for at in 2..6 {
         let other = with(&saved, at, number(&saved, at) + 1);
         assert_eq!(refusal(&other), Some(StateError::Version), "shape {at}");
@@ -152,7 +154,8 @@ fn a_damaged_state_is_refused() {
 #[test]
 fn an_impossible_state_is_refused() {
     let saved = player().advisor.save();
-    let words = HEAD + STREAMS + STREAMS;
+    let level = HEAD + STREAMS + LEVEL + STREAMS;
+    let words = level + LEVEL;
     let sets = words + SLOTS;
     let used = |from: usize| (from..sets).find(|&at| number(&saved, at) != 0).unwrap();
     let slot = used(words);
@@ -184,9 +187,15 @@ fn an_impossible_state_is_refused() {
         (
             "a ghost beyond the ghosts",
             sets + 3,
-            number(&saved, sets + 3) | 14 << 32,
+            number(&saved, sets + 3) | 16 << 16,
         ),
-        ("a way beyond the ways", sets + 3, 17 << 56),
+        ("a way beyond the ways", sets + 3, 17 << 40),
+        ("more trials than half of the ways", level, (6 << 16) + 1),
+        (
+            "less than one trial",
+            level,
+            (-(1_i64 << 16) - 1).cast_unsigned(),
+        ),
         ("too much time", 7, u64::MAX),
         ("a gain too large", sets + SETS, i64::MIN.cast_unsigned()),
         ("no rung", 6, 0),

@@ -167,6 +167,70 @@ fn a_mixture_is_served_as_well_as_elsewhere() {
     assert!(own > lru);
 }
 
+/// Blocks that are read twice, with half as many others between as the cache has slots: what an eighth of it cannot hold.
+fn read_twice(count: u64) -> Vec<(bool, u64, u64)> {
+    let far = ROOM as u64 / 2;
+    // Each read of a new block is followed by one of a block that is `far` reads older.
+    let place = |at: u64| at * 0x9e37_79b1 % DISK * BLOCK;
+    (0..2 * count)
+        .map(|at| (at / 2, at % 2 == 1))
+        .map(|(at, again)| {
+            if again {
+                at.saturating_sub(far / 2)
+            } else {
+                at
+            }
+        })
+        .map(|at| (false, place(at), BLOCK))
+        .collect()
+}
+
+#[test]
+fn the_share_of_trials_follows_what_is_read() {
+    let mut rng = fastrand::Rng::with_seed(5);
+    let mut cache = cache();
+    let mut use_favourites = |cache: &mut Cache, count: u64| {
+        let mut hits = 0;
+        for _ in 0..count {
+            let frame = skewed(&mut rng, 10 * ROOM as u64);
+            cache.read(frame * FRAME, FRAME, |_, hit| hits += u64::from(hit));
+        }
+        100.0 * hits as f64 / count as f64
+    };
+    use_favourites(&mut cache, 200_000);
+    let before = use_favourites(&mut cache, 200_000);
+    let recording = Recording::new(read_twice(30_000), BLOCK);
+    let twice = core::play(&recording, Writes::LikeReads, &mut cache).percent();
+    use_favourites(&mut cache, 200_000);
+    let after = use_favourites(&mut cache, 200_000);
+    println!("favourites {before:.1} %, read twice {twice:.1} %, favourites {after:.1} %");
+    assert!(twice > 25.0);
+    assert!(after > before - 0.5);
+}
+
+/// Hits of one moment are no reason to keep a block: what is read four times at once, and then never again.
+#[test]
+fn a_burst_is_no_use_again() {
+    let mut cache = cache();
+    let mut rng = fastrand::Rng::with_seed(6);
+    let hot = ROOM as u64 / 2;
+    read_file(&mut cache, 0, ROOM as u64);
+    use_hot(&mut cache, &mut rng, 200_000, hot, 8 * hot);
+    let mut hits = 0;
+    let count = 8 * ROOM as u64;
+    for at in 0..count {
+        let cold = 300_000 + at * 0x9e37_79b1 % (DISK - 300_000);
+        for _ in 0..4 {
+            cache.read(cold * FRAME, FRAME, |_, _| {});
+        }
+        let frame = 200_000 + rng.u64(..hot);
+        cache.read(frame * FRAME, FRAME, |_, hit| hits += u64::from(hit));
+    }
+    let rate = 100.0 * hits as f64 / count as f64;
+    println!("beside bursts: {rate:.1} %");
+    assert!(rate > 90.0);
+}
+
 /// Which accesses to these blocks hit.
 fn hits(policy: &mut dyn Policy, blocks: &str) -> String {
     blocks
