@@ -200,7 +200,7 @@ static enum td_seek seek_urgent(struct td_engine *e, u32 *looks, bool *unrecorde
 		u64 f = td_frame_of(from);
 		u64 end = td_frame_of(to - 1) + 1;
 
-		if (r->flush == e->urgent_round)
+		if (r->round == e->urgent_round)
 			break;
 		/* Look at one write at least, or the search would not end. */
 		if (end - f > left && left < *looks)
@@ -214,7 +214,7 @@ static enum td_seek seek_urgent(struct td_engine *e, u32 *looks, bool *unrecorde
 			}
 			from = (f + 1) << TD_FRAME_SHIFT;
 		}
-		r->flush = e->urgent_round;
+		r->round = e->urgent_round;
 		td_link_del(&r->gate);
 		td_link_add_tail(&e->urgent, &r->gate);
 	}

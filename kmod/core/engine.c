@@ -200,7 +200,7 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 			return want_copy(e, r, woken);
 		if (td_writeback_dirty(e, b, r)) {
 			/* A new round begins, else this write would count as looked at. */
-			r->flush = e->urgent_round++;
+			r->round = e->urgent_round++;
 			td_link_add_tail(&e->urgent, &r->gate);
 			if (e->ledger.cleanings_written)
 				td_flush_want(e);

@@ -133,9 +133,7 @@ struct td_req {
 	u64 span_sector;	/* what is read from or written to the disk */
 	u64 sweep;		/* number of the sweep that it waits for */
 	u64 summing;		/* SUM: quarter of the disk */
-	u64 flush;		/* number of the disk flush that it waits for; of an
-				 * urgent write: the round that last looked at it
-				 */
+	u64 round;		/* of an urgent write: the one that last looked at it */
 	u32 count;
 	u32 span_count;
 	u32 fresh;		/* quarters that it made dirty, and is writing */
@@ -267,8 +265,8 @@ _Static_assert(offsetof(struct td_engine, due) - offsetof(struct td_engine, reti
 	       "hits and misses share a line of the processor's cache");
 
 /*
- * Look at @slots slots for copies that are read often. Hits count nothing more for it:
- * the policy's count of hits is looked at. Lock held, any context.
+ * Look at @slots slots for copies that are read often, or at fewer if many are. Hits count
+ * nothing more for it: the policy's count of hits is looked at. Lock held, any context.
  */
 void td_heat_look(struct td_engine *e, u32 slots);
 
@@ -457,8 +455,8 @@ void td_clean_skip_to(struct td_engine *e, u64 sector);
 
 /*
  * The SSD failed: the state is BYPASS from now on (with dirty data: STRANDED), until
- * the index is loaded again. True for the first call. Appends to @woken the requests
- * that waited for the SSD. Lock held, any context.
+ * the index is loaded again. True for the first call. Appends to @woken; td_work_next()
+ * lets the requests go that wait for the SSD. Lock held, any context.
  */
 bool td_fail(struct td_engine *e, struct td_list *woken);
 

@@ -28,11 +28,10 @@
 #define NOTE_TICKS	64	/* a note for the list of what is hot; a power of two */
 #define LOOKS	256u	/* slots that each tick looks at, with interrupts off */
 
-u64 td_flush_want(struct td_engine *e)
+void td_flush_want(struct td_engine *e)
 {
 	e->ledger.flush_wanted = true;
 	td_ledger_due(e);
-	return e->ledger.flush_begun + 1;
 }
 
 static void flush_for_cleanings(struct td_engine *e)
@@ -48,8 +47,7 @@ void td_flush_cleaning(struct td_engine *e, struct td_req *r)
 	struct td_ledger *l = &e->ledger;
 
 	r->pending = 0;
-	r->flush = l->flush_begun + 1;
-	td_link_add_tail(&l->flush_waiters, &r->flush_gate);
+	td_link_add_tail(&l->next_flush_waiters, &r->flush_gate);
 	l->cleanings_written++;
 	l->cleanings--;
 	flush_for_cleanings(e);
@@ -63,8 +61,8 @@ void td_flush_cleaning_ended(struct td_engine *e)
 
 void td_flush_discard(struct td_engine *e, struct td_req *r)
 {
-	r->flush = td_flush_want(e);
-	td_link_add_tail(&e->ledger.flush_waiters, &r->flush_gate);
+	td_flush_want(e);
+	td_link_add_tail(&e->ledger.next_flush_waiters, &r->flush_gate);
 }
 
 static u32 answer_flush(struct td_req *r)
@@ -101,10 +99,13 @@ u32 td_flush_begin(struct td_engine *e, struct td_req *r)
 		l->disk_unflushed = true;
 	/* A write that the flush under way covers still has its mark (M2). */
 	if (l->disk_unflushed || (l->flush_on && l->marks_set)) {
-		r->flush = l->disk_unflushed ? td_flush_want(e) :
-			l->flush_begun;
 		r->gates |= TD_GATE_FLUSH;
-		td_link_add_tail(&l->flush_waiters, &r->flush_gate);
+		if (l->disk_unflushed) {
+			td_flush_want(e);
+			td_link_add_tail(&l->next_flush_waiters, &r->flush_gate);
+		} else {
+			td_link_add_tail(&l->flush_waiters, &r->flush_gate);
+		}
 	}
 	if (stranded) {
 		r->failed = true;
@@ -139,6 +140,7 @@ bool td_flush_next(struct td_engine *e, struct td_work *w)
 	l->flush_wanted = false;
 	l->flush_on = true;
 	l->flush_begun++;
+	td_link_move_all(&l->flush_waiters, &l->next_flush_waiters);
 	l->disk_unflushed = false;
 	l->cleanings_written = 0;
 	w->kind = TD_WORK_FLUSH_DISK;
@@ -147,40 +149,46 @@ bool td_flush_next(struct td_engine *e, struct td_work *w)
 	return true;
 }
 
-void td_flush_done(struct td_engine *e, bool ok, struct td_list *woken)
+/* @r waited for the flush that has ended. */
+static void end_waiting(struct td_engine *e, struct td_req *r, bool ok,
+			struct td_list *woken)
+{
+	if (r->kind == TD_FLUSH) {
+		r->failed |= !ok;
+		td_flush_gate(e, r, TD_GATE_FLUSH, woken);
+	} else if (ok && td_active(e)) {
+		td_ledger_record(e, r);
+	} else if (r->drops) {
+		td_record_failed(e, r, woken);
+	} else {
+		td_marks_unflushed(e, r);
+		td_clean_failed(e, r, woken);
+		td_wake(woken, r, TD_DO_END);
+	}
+}
+
+bool td_flush_done(struct td_engine *e, bool ok, struct td_list *woken)
 {
 	struct td_ledger *l = &e->ledger;
-	struct td_link *next;
 
-	l->flush_on = false;
-	if (ok) {
+	if (ok)
 		l->flush_done = l->flush_begun;
-	} else {
+	else
 		l->disk_unflushed = true;
-		env_count(e->counters, TD_C_DISK_ERRORS, 1);
-	}
-	for (struct td_link *k = l->flush_waiters.next; k != &l->flush_waiters;
-	     k = next) {
-		struct td_req *r = td_req_of_flush_gate(k);
+	for (u32 i = 0; i < TD_STEP_SLOTS && l->flush_waiters.next != &l->flush_waiters;
+	     i++) {
+		struct td_req *r = td_req_of_flush_gate(l->flush_waiters.next);
 
-		next = k->next;
-		if (r->flush > l->flush_begun)
-			continue;
-		td_link_del(k);
-		if (r->kind == TD_FLUSH) {
-			r->failed |= !ok;
-			td_flush_gate(e, r, TD_GATE_FLUSH, woken);
-		} else if (ok && td_active(e)) {
-			td_ledger_record(e, r);
-		} else if (r->drops) {
-			td_record_failed(e, r, woken);
-		} else {
-			td_marks_unflushed(e, r);
-			td_clean_failed(e, r, woken);
-			td_wake(woken, r, TD_DO_END);
-		}
+		td_link_del(&r->flush_gate);
+		end_waiting(e, r, ok, woken);
 	}
+	if (l->flush_waiters.next != &l->flush_waiters)
+		return true;
+	l->flush_on = false;
+	if (!ok)
+		env_count(e->counters, TD_C_DISK_ERRORS, 1);
 	td_watch_flushed(e, ok, woken);
+	return false;
 }
 
 bool td_work_due(const struct td_engine *e)
@@ -198,6 +206,9 @@ bool td_work_next(struct td_engine *e, struct td_work *w, struct td_list *woken)
 	     td_group_next(e, w) ||
 	     /* A group that finds no room wants a checkpoint. */
 	     td_checkpoint_next(e, w)))
+		return true;
+	w->kind = TD_WORK_STEP;
+	if (!td_active(e) && td_fail_next(e, woken))
 		return true;
 	env_store(&e->due, 0);
 	return false;
@@ -217,17 +228,16 @@ bool td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 		  struct td_list *woken)
 {
 	td_ledger_due(e);
-	if (w->kind == TD_WORK_FLUSH_DISK) {
-		td_flush_done(e, ok, woken);
-		return false;
-	}
+	if (w->kind == TD_WORK_FLUSH_DISK)
+		return td_flush_done(e, ok, woken);
 	if (!ok) {
 		env_count(e->counters, TD_C_SSD_ERRORS, 1);
 		td_fail(e, woken);
 	}
 	/* The SSD has failed: the result of this work means nothing. */
 	if (!td_active(e)) {
-		td_group_fail(e, woken);
+		if (w->kind == TD_WORK_GROUP || w->kind == TD_WORK_FLUSH_SSD)
+			e->ledger.group_phase = TD_GROUP_NONE;
 		return false;
 	}
 	switch (w->kind) {
@@ -235,8 +245,7 @@ bool td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 	case TD_WORK_FLUSH_SSD:
 		return td_group_done(e, woken);
 	case TD_WORK_MARKS:
-		td_marks_done(e, woken);
-		break;
+		return td_marks_done(e, woken);
 	case TD_WORK_NOTE:
 		td_notes_done(e, woken);
 		break;

@@ -267,6 +267,8 @@ static u32 marks_crc(const struct disk_marks *d, const u8 *uuid, u64 number)
 			      sizeof(*d));
 }
 
+_Static_assert(TD_SECTOR_MARKS % 64 == 0, "64 regions lie in two sectors");
+
 /* The byte with bit @i of a block. */
 static size_t marks_byte(u32 i)
 {
@@ -286,12 +288,15 @@ void td_marks_reset(void *block, u32 i)
 
 bool td_marks_get(const void *block, u32 i)
 {
-	return td_marks_get8(block, i) >> i % 8 & 1;
+	return ((const u8 *)block)[marks_byte(i)] >> i % 8 & 1;
 }
 
-u8 td_marks_get8(const void *block, u32 i)
+u64 td_marks_get64(const void *block, u32 i)
 {
-	return ((const u8 *)block)[marks_byte(i)];
+	__le64 bits;
+
+	memcpy(&bits, (const u8 *)block + marks_byte(i), sizeof(bits));
+	return le64_to_cpu(bits);
 }
 
 void td_marks_seal(void *block, const u8 *uuid, u32 number)

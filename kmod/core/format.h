@@ -138,8 +138,8 @@ static inline u32 td_mark_blocks(u64 origin_sectors)
 void td_marks_set(void *block, u32 i);
 void td_marks_reset(void *block, u32 i);
 bool td_marks_get(const void *block, u32 i);
-/* The bits of @i and the 7 regions behind it; @i is a multiple of 8. */
-u8 td_marks_get8(const void *block, u32 i);
+/* The bits of @i and the 63 regions behind it; @i is a multiple of 64. */
+u64 td_marks_get64(const void *block, u32 i);
 /* @number: which block of the intent area. Before it: memset 0 and set. */
 void td_marks_seal(void *block, const u8 *uuid, u32 number);
 /* Sets all bits of the sectors that are not sound. False: there was one. */

@@ -49,10 +49,14 @@ void td_wake(struct td_list *woken, struct td_req *r, u32 actions)
 void td_ledger_empty_rings(struct td_ledger *l)
 {
 	td_link_init(&l->sweep_waiters);
+	td_link_init(&l->next_sweep_waiters);
 	td_link_init(&l->to_record);
 	td_link_init(&l->recording);
 	td_link_init(&l->flush_waiters);
-	td_link_init(&l->mark_waiters);
+	td_link_init(&l->next_flush_waiters);
+	for (u32 i = 0; i < TD_MARK_BLOCKS_MAX; i++)
+		td_link_init(&l->mark_waiters[i]);
+	td_link_init(&l->mark_writing);
 	td_link_init(&l->clear_waiters);
 	td_link_init(&l->whole_waiters);
 }
@@ -89,10 +93,13 @@ bool td_ledger_waits(struct td_engine *e, struct td_req *r, u32 then)
 
 	if (r->sweep <= l->sweep_done)
 		return false;
-	if (r->sweep > l->sweep_begun)
-		td_ledger_want_sweep(e);
 	r->then = (u8)then;
-	td_link_add_tail(&l->sweep_waiters, &r->gate);
+	if (r->sweep > l->sweep_begun) {
+		td_ledger_want_sweep(e);
+		td_link_add_tail(&l->next_sweep_waiters, &r->gate);
+	} else {
+		td_link_add_tail(&l->sweep_waiters, &r->gate);
+	}
 	return true;
 }
 
@@ -283,6 +290,7 @@ static void begin_sweep(struct td_ledger *l)
 	if (l->sweep_on)
 		return;
 	l->sweep_begun++;
+	td_link_move_all(&l->sweep_waiters, &l->next_sweep_waiters);
 	l->sweep_on = true;
 	l->sweep_wanted = false;
 	l->changed = false;
@@ -383,40 +391,43 @@ void td_group_fill(const struct td_engine *e, const struct td_work *w)
 		      e->ledger.group_entries);
 }
 
-static void wake_sweep_waiters(struct td_engine *e, struct td_list *woken)
+/* Wake some of those that waited for the sweep that is done. True: all are woken. */
+static bool wake_sweep_waiters(struct td_engine *e, struct td_list *woken)
 {
-	struct td_ledger *l = &e->ledger;
-	struct td_link *next;
+	struct td_link *waiters = &e->ledger.sweep_waiters;
 
-	for (struct td_link *k = l->sweep_waiters.next; k != &l->sweep_waiters;
-	     k = next) {
-		struct td_req *r = td_req_of_gate(k);
+	for (u32 i = 0; i < TD_STEP_SLOTS && waiters->next != waiters; i++) {
+		struct td_req *r = td_req_of_gate(waiters->next);
 
-		next = k->next;
-		if (r->sweep > l->sweep_done)
-			continue;
-		td_link_del(k);
+		td_link_del(&r->gate);
 		if (r->kind == TD_FLUSH)
 			td_flush_gate(e, r, TD_GATE_SWEEP, woken);
 		else
 			td_wake(woken, r, r->then);
 	}
+	return waiters->next == waiters;
 }
 
-/* A group is done; was it the sweep's last? */
-static void end_sweep(struct td_engine *e, struct td_list *woken)
+/* A group is done; was it the sweep's last? True: nothing is left of the group. */
+static bool end_sweep(struct td_engine *e, struct td_list *woken)
 {
 	struct td_ledger *l = &e->ledger;
 
+	if (l->sweep_cursor < (e->layout.slots + 63) / 64) {
+		l->group_phase = TD_GROUP_NONE;
+		return true;
+	}
+	if (l->sweep_on) {
+		l->sweep_on = false;
+		l->sweep_done = l->sweep_begun;
+		env_count(e->counters, TD_C_SWEEPS, 1);
+		if (l->to_record.next != &l->to_record)
+			l->sweep_wanted = true;
+	}
+	if (!wake_sweep_waiters(e, woken))
+		return false;
 	l->group_phase = TD_GROUP_NONE;
-	if (l->sweep_cursor < (e->layout.slots + 63) / 64)
-		return;
-	l->sweep_on = false;
-	l->sweep_done = l->sweep_begun;
-	env_count(e->counters, TD_C_SWEEPS, 1);
-	if (l->to_record.next != &l->to_record)
-		l->sweep_wanted = true;
-	wake_sweep_waiters(e, woken);
+	return true;
 }
 
 /* Apply some records of the durable group to memory. */
@@ -477,20 +488,5 @@ bool td_group_done(struct td_engine *e, struct td_list *woken)
 		apply_records(e);
 		return true;
 	}
-	if (!end_recorded(e, woken))
-		return true;
-	end_sweep(e, woken);
-	return false;
-}
-
-void td_group_fail(struct td_engine *e, struct td_list *woken)
-{
-	struct td_ledger *l = &e->ledger;
-
-	while (l->recording.next != &l->recording) {
-		struct td_req *r = td_req_of_gate(l->recording.next);
-
-		td_link_del(&r->gate);
-		td_record_failed(e, r, woken);
-	}
+	return !end_recorded(e, woken) || !end_sweep(e, woken);
 }

@@ -22,8 +22,7 @@ struct td_list;
 
 enum td_mark_state {
 	TD_MARK_CLEAR,
-	TD_MARK_WANTED,		/* to be set by the next write of its block */
-	TD_MARK_SETTING,	/* being written */
+	TD_MARK_SETTING,	/* in the write of its block that is under way, or the next one */
 	TD_MARK_SET,		/* durable */
 	TD_MARK_CLEARING,	/* being written without it */
 };
@@ -69,6 +68,8 @@ struct td_work {
  * with interrupts off, and each slot may cost a miss of the processor's cache.
  */
 #define TD_STEP_SLOTS	ENV_STEP_SLOTS
+/* And so many marks side by side; one alone counts as eight. */
+#define TD_STEP_MARKS	ENV_STEP_MARKS
 
 #define TD_GROUP_BYTES	(TD_GROUP_BLOCKS_MAX * TD_BLOCK_BYTES)
 #define TD_PAGES_BATCH	8u
@@ -136,7 +137,8 @@ struct td_ledger {
 	bool changed;			/* something is pending */
 	bool ssd_unflushed;		/* data written since the last sweep began (L9) */
 	bool group_flush;		/* and before, since the SSD was flushed (L9) */
-	struct td_link sweep_waiters;	/* td_req.gate, in order of td_req.sweep */
+	struct td_link sweep_waiters;	/* td_req.gate: for the sweep under way, */
+	struct td_link next_sweep_waiters;	/* for the next one */
 	struct td_link to_record;	/* cleanings and discards, for a next group */
 	struct td_link recording;	/* the requests in the group under way */
 
@@ -148,23 +150,26 @@ struct td_ledger {
 	bool disk_unflushed;		/* written since, not counting cleanings */
 	u32 cleanings;			/* begun, and not written yet */
 	u32 cleanings_written;		/* the next flush is for so many */
-	struct td_link flush_waiters;	/* td_req.flush_gate */
+	struct td_link flush_waiters;	/* td_req.flush_gate: for the flush under way, */
+	struct td_link next_flush_waiters;	/* for the next one */
 
 	/* marks */
-	u32 marks_wanted;		/* regions in TD_MARK_WANTED */
-	u32 marks_set;			/* regions not in TD_MARK_CLEAR */
+	u32 marks_set;			/* regions in SETTING or SET */
 	u32 lone;			/* waits of lone writes since a flush or a tick (M5) */
 	u32 ahead;			/* marks set ahead (M4): from this region on, */
 	u32 ahead_end;			/* up to this one; 0: none is to be set */
+	u8 ahead_tick;			/* their td_mark.tick */
+	bool ahead_on;			/* the write of their block is under way */
 	bool marks_beyond;		/* load found marks beyond the disk's regions */
-	u32 marks_block;		/* being written */
+	u32 marks_block;		/* being written, or filled (M6) */
 	u32 inflight;			/* sum of marks[].inflight */
-	u32 clear_block;		/* where clearing goes on */
-	u32 clear_left;			/* blocks that it has still to look at */
+	u32 clear_at;			/* where clearing goes on; nr_marks: nowhere */
 	u8 tick;
 	bool clear_aged;		/* clear only old marks */
-	bool marks_on;
-	struct td_link mark_waiters;	/* td_req.gate */
+	bool marks_on;			/* a block is being written */
+	u64 marks_words[TD_MARKS_MAX / 64 / 64];	/* a bit a 64 bits of the image */
+	struct td_link mark_waiters[TD_MARK_BLOCKS_MAX];	/* td_req.gate, by block */
+	struct td_link mark_writing;	/* td_req.gate: whose marks are SETTING (M6) */
 	struct td_link clear_waiters;	/* td_req.gate: flushes */
 
 	/* checkpoint */

@@ -64,18 +64,17 @@ bool td_group_next(struct td_engine *e, struct td_work *w);
 bool td_group_done(struct td_engine *e, struct td_list *woken);
 /* td_work_fill() of a group. */
 void td_group_fill(const struct td_engine *e, const struct td_work *w);
-/* The SSD failed: the cleanings and discards that a group records end. */
-void td_group_fail(struct td_engine *e, struct td_list *woken);
 
 /* flush.c: flushes of both devices */
 u32 td_flush_begin(struct td_engine *e, struct td_req *r);
 bool td_flush_next(struct td_engine *e, struct td_work *w);
-void td_flush_done(struct td_engine *e, bool ok, struct td_list *woken);
+/* True: call it again, some that waited for the flush are not told yet. */
+bool td_flush_done(struct td_engine *e, bool ok, struct td_list *woken);
 /* Gate @gate of flush @r is open; the last one answers @r, by @woken. */
 void td_flush_gate(struct td_engine *e, struct td_req *r, u32 gate,
 		   struct td_list *woken);
-/* A flush of the disk that begins after now is needed. Returns its number. */
-u64 td_flush_want(struct td_engine *e);
+/* A flush of the disk that begins after now is needed. */
+void td_flush_want(struct td_engine *e);
 /* The cleaning @r has written the disk: @r goes on when the disk has been flushed. */
 void td_flush_cleaning(struct td_engine *e, struct td_req *r);
 /* A cleaning will not write the disk. */
@@ -85,6 +84,8 @@ void td_flush_discard(struct td_engine *e, struct td_req *r);
 
 /* marks.c */
 void td_marks_init(struct td_engine *e);
+/* The SSD has the mark of @region. */
+void td_marks_loaded(struct td_ledger *l, u32 region);
 /*
  * A request that may write to its region begins, ends. From the beginning on no
  * flush waits for marks to be cleared (F5).
@@ -115,14 +116,15 @@ void td_marks_around(struct td_engine *e, const struct td_req *r);
 #define TD_AHEAD_SECTORS	32768u
 /*
  * Writes or discards that follow @r are on their way up to the sector @last: have the
- * marks of the regions from @r to there set (M4), or of those whose marks lie in one block.
+ * marks of the regions from @r to there set (M4), or of the first of them.
  */
 void td_marks_ahead(struct td_engine *e, const struct td_req *r, u64 last);
 /* Begin to look at all marks and clear those that may be cleared. */
 void td_marks_clear_all(struct td_engine *e);
 bool td_marks_next(struct td_engine *e, struct td_work *w,
 		   struct td_list *woken);
-void td_marks_done(struct td_engine *e, struct td_list *woken);
+/* True: call it again, some requests that waited for a mark are not woken yet. */
+bool td_marks_done(struct td_engine *e, struct td_list *woken);
 void td_marks_tick(struct td_engine *e);
 
 /* checkpoint.c */
@@ -134,6 +136,9 @@ void td_checkpoint_done(struct td_engine *e, const struct td_work *w,
 void td_checkpoint_fill(struct td_engine *e, const struct td_work *w);
 /* Is all recorded that was forgotten at once? Else @r is woken when it is. */
 bool td_checkpoint_whole(struct td_engine *e, struct td_req *r);
+
+/* fail.c: the SSD failed; some requests that wait for it go on. False: none waits. */
+bool td_fail_next(struct td_engine *e, struct td_list *woken);
 
 /* watch.c */
 /*

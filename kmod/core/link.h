@@ -33,4 +33,16 @@ static inline void td_link_del(struct td_link *l)
 	td_link_init(l);
 }
 
+/* All of @from go behind all of @to; @from is empty then. */
+static inline void td_link_move_all(struct td_link *to, struct td_link *from)
+{
+	if (from->next == from)
+		return;
+	from->next->prev = to->prev;
+	to->prev->next = from->next;
+	from->prev->next = to;
+	to->prev = from->prev;
+	td_link_init(from);
+}
+
 #endif

@@ -20,6 +20,7 @@
  * What the slots say together is checked last (load_slots.c).
  * Threads: one, before the engine is in use.
  */
+#include "ledger_int.h"
 #include "load_int.h"
 
 enum { HEADS, PAGES, TAIL, WRAPPED, MARKS, SLOTS, READY };
@@ -238,17 +239,6 @@ static void walk_journal(struct td_load *l, const u8 *buffer, u32 count)
 	}
 }
 
-static void load_mark(struct td_load *l, u32 region)
-{
-	struct td_ledger *ledger = &l->e->ledger;
-	u8 *image = ledger->marks_image +
-		    (size_t)(region / TD_BLOCK_MARKS) * TD_BLOCK_BYTES;
-
-	ledger->marks[region].state = TD_MARK_SET;
-	ledger->marks_set++;
-	td_marks_set(image, region % TD_BLOCK_MARKS);
-}
-
 static void load_marks(struct td_load *l, void *block, u32 number)
 {
 	u32 first = number * TD_BLOCK_MARKS;
@@ -259,7 +249,7 @@ static void load_marks(struct td_load *l, void *block, u32 number)
 		if (block && !td_marks_get(block, i))
 			continue;
 		if (first + i < l->e->ledger.nr_marks)
-			load_mark(l, first + i);
+			td_marks_loaded(&l->e->ledger, first + i);
 		else
 			l->e->ledger.marks_beyond = true;
 	}

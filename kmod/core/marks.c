@@ -11,14 +11,20 @@
  *       succeeded, and a sweep that began after it is done.
  *   M3  The image holds a 1 for every mark that is not CLEAR (or CLEARING). One
  *       block of it is written at a time.
- *   M4  A mark that is WANTED or SETTING has a request that waits for it, or lies in
- *       the range of marks to be set ahead, which lies in one block. The range stays
- *       until all its marks are set.
- *
+ *   M4  A mark that is SETTING has a request that waits for it, or lies in the range of
+ *       marks to be set ahead, which lies in one block. The range stays until all its
+ *       marks are set.
  *   M5  More marks than that of its own region are set for a write-back write over a
  *       clean quarter only if ENV_LONE_SWEEPS such writes had to wait since the last
  *       flush of a user began, within a second. Each further wait that such a mark does
  *       not spare has twice as many regions around it marked, of one block.
+ *   M6  A block is filled, and its write is applied to memory, in steps; between them the
+ *       lock is released. The image is copied when the last mark is SETTING, so the write
+ *       has all of them. No block is filled while one is written. Requests that come for a
+ *       block that is filled already wait for the next write of it, or until they are
+ *       looked at and their mark is SET.
+ *   M7  A block is cleared in pieces, each with a write of its own. No step lies between
+ *       the look at a mark and that write.
  *
  * A region stays CLEARING when its block has been written: from then on CLEARING
  * means CLEAR. So no code has to look for such regions.
@@ -39,8 +45,10 @@
 
 #define OLD_TICKS	8	/* a mark without writes for so long may go */
 #define AROUND_SHIFT_MAX 9	/* log2 of the most regions around a lone write */
+#define AHEAD_MAX	(1u << AROUND_SHIFT_MAX)	/* regions: one step sets them */
 
-_Static_assert(TD_BLOCK_MARKS % (1u << AROUND_SHIFT_MAX) == 0, "marks around lie in two blocks");
+_Static_assert(TD_BLOCK_MARKS % AHEAD_MAX == 0, "marks around lie in two blocks");
+_Static_assert(TD_BLOCK_MARKS % 64 == 0, "64 regions lie in two blocks");
 
 static u32 region_of(const struct td_engine *e, const struct td_req *r)
 {
@@ -66,6 +74,7 @@ void td_marks_init(struct td_engine *e)
 	l->place_shift = TD_PLACE_SHIFT_MIN;
 	if (l->place_shift + TD_PLACES_SHIFT < l->mark_shift)
 		l->place_shift = l->mark_shift - TD_PLACES_SHIFT;
+	l->clear_at = l->nr_marks;
 }
 
 /* Flushes that wait for marks to be cleared are answered (F5). */
@@ -120,17 +129,50 @@ void td_marks_unflushed(struct td_engine *e, const struct td_req *r)
 	l->marks[region_of(e, r)].flush = (u32)(l->flush_begun + l->disk_unflushed);
 }
 
-/* CLEAR -> WANTED. */
-static void want_mark(struct td_engine *e, u32 region)
+static void set_in_image(struct td_ledger *l, u32 region)
 {
-	struct td_ledger *l = &e->ledger;
-
-	l->marks[region].state = TD_MARK_WANTED;
-	td_marks_set(image_block(l, region / TD_BLOCK_MARKS),
-		     region % TD_BLOCK_MARKS);
-	l->marks_wanted++;
+	td_marks_set(image_block(l, region / TD_BLOCK_MARKS), region % TD_BLOCK_MARKS);
+	l->marks_words[region / 4096] |= 1ull << region / 64 % 64;
 	l->marks_set++;
-	td_ledger_due(e);
+}
+
+static void reset_in_image(struct td_ledger *l, u32 region)
+{
+	u8 *image = image_block(l, region / TD_BLOCK_MARKS);
+
+	td_marks_reset(image, region % TD_BLOCK_MARKS);
+	if (!td_marks_get64(image, region % TD_BLOCK_MARKS & ~63u))
+		l->marks_words[region / 4096] &= ~(1ull << region / 64 % 64);
+	l->marks_set--;
+}
+
+/* The first region from @region on that is in the image; nr_marks: none. */
+static u32 next_in_image(const struct td_ledger *l, u32 region)
+{
+	while (region < l->nr_marks) {
+		u64 some = l->marks_words[region / 4096] >> region / 64 % 64;
+
+		if (some & 1) {
+			u32 i = region % TD_BLOCK_MARKS;
+
+			some = td_marks_get64(l->marks_image + (size_t)(region / TD_BLOCK_MARKS) *
+					      TD_BLOCK_BYTES, i & ~63u) >> i % 64;
+			if (some)
+				return region + env_first_bit(some);
+			region = (region | 63) + 1;
+		} else if (some) {
+			region = (region & ~63u) + env_first_bit(some) * 64;
+		} else {
+			region = (region | 4095) + 1;
+		}
+	}
+	return l->nr_marks;
+}
+
+void td_marks_loaded(struct td_ledger *l, u32 region)
+{
+	l->marks[region].state = TD_MARK_SET;
+	set_in_image(l, region);
 }
 
 /* Does @region need a write of its block to be marked? (CLEAR, or CLEARING and done.) */
@@ -167,30 +209,23 @@ u64 td_marks_lone_sweep(struct td_engine *e)
 void td_marks_wait(struct td_engine *e, struct td_req *r)
 {
 	struct td_ledger *l = &e->ledger;
-	u32 region = region_of(e, r);
 
-	if (is_clear(l, region))
-		want_mark(e, region);
-	td_link_add_tail(&l->mark_waiters, &r->gate);
+	td_link_add_tail(&l->mark_waiters[region_of(e, r) / TD_BLOCK_MARKS], &r->gate);
+	td_ledger_due(e);
 }
 
 /*
  * Have the marks of the regions from @from to @end, which lie in one block, set (M4), as
  * if their last write had ended at @tick.
  */
-static void want_marks(struct td_engine *e, u32 from, u32 end, u8 tick)
+static void want_ahead(struct td_engine *e, u32 from, u32 end, u8 tick)
 {
 	struct td_ledger *l = &e->ledger;
 
-	for (u32 i = from; i < end; i++) {
-		if (!is_clear(l, i))
-			continue;
-		want_mark(e, i);
-		l->marks[i].tick = tick;
-		if (!l->ahead_end)
-			l->ahead = i;
-		l->ahead_end = i + 1;
-	}
+	l->ahead = from;
+	l->ahead_end = end;
+	l->ahead_tick = tick;
+	td_ledger_due(e);
 }
 
 void td_marks_around(struct td_engine *e, const struct td_req *r)
@@ -210,7 +245,7 @@ void td_marks_around(struct td_engine *e, const struct td_req *r)
 	if (end > l->nr_marks)
 		end = l->nr_marks;
 	/* Marks that no write uses count as old: they may go at once. */
-	want_marks(e, first, end, (u8)(l->tick - OLD_TICKS));
+	want_ahead(e, first, end, (u8)(l->tick - OLD_TICKS));
 }
 
 void td_marks_ahead(struct td_engine *e, const struct td_req *r, u64 last)
@@ -221,6 +256,8 @@ void td_marks_ahead(struct td_engine *e, const struct td_req *r, u64 last)
 	u32 end = (first / TD_BLOCK_MARKS + 1) * TD_BLOCK_MARKS;
 	u32 middle;
 
+	if (end > first + AHEAD_MAX)
+		end = first + AHEAD_MAX;
 	if (end > behind)
 		end = (u32)behind;
 	if (end > l->nr_marks)
@@ -231,7 +268,7 @@ void td_marks_ahead(struct td_engine *e, const struct td_req *r, u64 last)
 	middle = first + (end - first) / 2;
 	if (l->marks[middle].state == TD_MARK_SET)
 		return;
-	want_marks(e, first, end, l->tick);
+	want_ahead(e, first, end, l->tick);
 }
 
 /* Does block @block have marks that are to be set ahead? */
@@ -240,17 +277,10 @@ static bool is_ahead(const struct td_ledger *l, u32 block)
 	return l->ahead_end && l->ahead / TD_BLOCK_MARKS == block;
 }
 
-/* Block @block is about to be written, with all marks that are to be set ahead. */
-static void set_ahead(struct td_ledger *l, u32 block)
+static void begin_setting(struct td_ledger *l, u32 region)
 {
-	if (!is_ahead(l, block))
-		return;
-	for (u32 i = l->ahead; i < l->ahead_end; i++) {
-		if (l->marks[i].state != TD_MARK_WANTED)
-			continue;
-		l->marks[i].state = TD_MARK_SETTING;
-		l->marks_wanted--;
-	}
+	l->marks[region].state = TD_MARK_SETTING;
+	set_in_image(l, region);
 }
 
 static void end_setting(struct td_engine *e, struct td_mark *m)
@@ -259,22 +289,36 @@ static void end_setting(struct td_engine *e, struct td_mark *m)
 	env_count(e->counters, TD_C_MARKS_SET, 1);
 }
 
-/* Block @block is durable. */
-static void ahead_done(struct td_engine *e, u32 block)
+/* Block @block is about to be written, with all marks to be set ahead. False: none. */
+static bool set_ahead(struct td_ledger *l, u32 block)
 {
-	struct td_ledger *l = &e->ledger;
-	bool left = false;
+	bool any = false;
 
 	if (!is_ahead(l, block))
-		return;
+		return false;
 	for (u32 i = l->ahead; i < l->ahead_end; i++) {
+		if (!is_clear(l, i))
+			continue;
+		begin_setting(l, i);
+		l->marks[i].tick = l->ahead_tick;
+		any = true;
+	}
+	l->ahead_on = any;
+	if (!any)
+		l->ahead_end = 0;
+	return any;
+}
+
+/* The marks that were set ahead are durable. */
+static void ahead_done(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+
+	for (u32 i = l->ahead; i < l->ahead_end; i++)
 		if (l->marks[i].state == TD_MARK_SETTING)
 			end_setting(e, &l->marks[i]);
-		/* A write asked for this mark when the block was on its way. */
-		left |= l->marks[i].state == TD_MARK_WANTED;
-	}
-	if (!left)
-		l->ahead_end = 0;
+	l->ahead_end = 0;
+	l->ahead_on = false;
 }
 
 /* Copy block @block of the image to where it is written from. */
@@ -292,37 +336,61 @@ static void write_block(struct td_engine *e, u32 block, struct td_work *w)
 	w->buffer = l->marks_buffer;
 }
 
-/*
- * Write the block of the first waiting request, or of the marks to be set ahead; all that
- * wait for it are served.
- */
-static bool set_next(struct td_engine *e, struct td_work *w)
+/* Look at some of the requests that wait for marks of block @block. True: at all. */
+static bool fill_block(struct td_engine *e, u32 block, struct td_list *woken)
 {
 	struct td_ledger *l = &e->ledger;
-	u32 block = (u32)-1;
+	struct td_link *waiters = &l->mark_waiters[block];
 
-	if (!l->marks_wanted)
-		return false;
-	for (struct td_link *k = l->mark_waiters.next; k != &l->mark_waiters;
-	     k = k->next) {
-		u32 region = region_of(e, td_req_of_gate(k));
-		struct td_mark *m = &l->marks[region];
+	for (u32 i = 0; i < TD_STEP_SLOTS && waiters->next != waiters; i++) {
+		struct td_req *r = td_req_of_gate(waiters->next);
+		u32 region = region_of(e, r);
 
-		if (m->state != TD_MARK_WANTED)
+		td_link_del(&r->gate);
+		if (l->marks[region].state == TD_MARK_SET) {
+			td_wake(woken, r, TD_DO_START);
 			continue;
-		if (block == (u32)-1)
-			block = region / TD_BLOCK_MARKS;
-		if (region / TD_BLOCK_MARKS != block)
-			continue;
-		m->state = TD_MARK_SETTING;
-		l->marks_wanted--;
+		}
+		if (is_clear(l, region))
+			begin_setting(l, region);
+		td_link_add_tail(&l->mark_writing, &r->gate);
 	}
-	if (block == (u32)-1 && l->ahead_end)
-		block = l->ahead / TD_BLOCK_MARKS;
+	return waiters->next == waiters;
+}
+
+/* The block to be filled: the one begun, else the next one that is wanted; or -1. */
+static u32 wanted_block(const struct td_ledger *l)
+{
+	u32 blocks = nr_blocks(l);
+
+	if (l->mark_writing.next != &l->mark_writing)
+		return l->marks_block;
+	for (u32 i = 1; i <= blocks; i++) {
+		u32 block = (l->marks_block + i) % blocks;
+
+		if (l->mark_waiters[block].next != &l->mark_waiters[block] ||
+		    is_ahead(l, block))
+			return block;
+	}
+	return (u32)-1;
+}
+
+/*
+ * Write a block for the requests that wait for marks of it, and for the marks to be set
+ * ahead. False: nothing is to be set.
+ */
+static bool set_next(struct td_engine *e, struct td_work *w, struct td_list *woken)
+{
+	struct td_ledger *l = &e->ledger;
+	u32 block = wanted_block(l);
+
 	if (block == (u32)-1)
 		return false;
-	set_ahead(l, block);
-	write_block(e, block, w);
+	l->marks_block = block;
+	w->kind = TD_WORK_STEP;
+	if (fill_block(e, block, woken) &&
+	    (set_ahead(l, block) || l->mark_writing.next != &l->mark_writing))
+		write_block(e, block, w);
 	return true;
 }
 
@@ -338,34 +406,34 @@ static bool is_old(const struct td_ledger *l, const struct td_mark *m)
 	return (u8)(l->tick - m->tick) >= OLD_TICKS;
 }
 
-/* Clear what can be cleared in block @block; false: nothing. */
-static bool clear_block(struct td_engine *e, u32 block)
+/*
+ * Clear what can be cleared of the next marks, which lie in one block, and write the
+ * block. Without any the work is a step.
+ */
+static void clear_next(struct td_engine *e, struct td_work *w)
 {
 	struct td_ledger *l = &e->ledger;
-	u8 *image = image_block(l, block);
-	u32 first = block * TD_BLOCK_MARKS;
-	u32 count = l->nr_marks - first;
+	u32 block = l->clear_at / TD_BLOCK_MARKS;
+	u32 at = l->clear_at, last = (u32)-1, cost = 0;
 	bool any = false;
 
-	if (count > TD_BLOCK_MARKS)
-		count = TD_BLOCK_MARKS;
-	for (u32 i = 0; i < count; i++) {
-		struct td_mark *m = &l->marks[first + i];
+	for (; cost < TD_STEP_MARKS && at / TD_BLOCK_MARKS == block && at < l->nr_marks;
+	     last = at, at = next_in_image(l, at + 1)) {
+		struct td_mark *m = &l->marks[at];
 
-		if (i % 8 == 0 && !td_marks_get8(image, i)) {
-			i += 7;
-			continue;
-		}
-		if (!td_marks_get(image, i) || !is_clearable(l, m) ||
-		    (l->clear_aged && !is_old(l, m)))
+		/* Marks that lie apart miss the processor's cache. */
+		cost += at / 64 == last / 64 ? 1 : 8;
+		if (!is_clearable(l, m) || (l->clear_aged && !is_old(l, m)))
 			continue;
 		m->state = TD_MARK_CLEARING;
-		td_marks_reset(image, i);
-		l->marks_set--;
+		reset_in_image(l, at);
 		env_count(e->counters, TD_C_MARKS_CLEARED, 1);
 		any = true;
 	}
-	return any;
+	l->clear_at = at;
+	w->kind = TD_WORK_STEP;
+	if (any)
+		write_block(e, block, w);
 }
 
 static void begin_clearing(struct td_engine *e, bool aged)
@@ -373,8 +441,7 @@ static void begin_clearing(struct td_engine *e, bool aged)
 	struct td_ledger *l = &e->ledger;
 
 	l->clear_aged = aged;
-	l->clear_block = 0;
-	l->clear_left = nr_blocks(l);
+	l->clear_at = 0;
 	td_ledger_due(e);
 }
 
@@ -390,46 +457,34 @@ bool td_marks_next(struct td_engine *e, struct td_work *w,
 
 	if (l->marks_on)
 		return false;
-	if (set_next(e, w))
+	if (set_next(e, w, woken))
 		return true;
-	while (l->clear_left) {
-		u32 block = l->clear_block++;
-
-		l->clear_left--;
-		if (clear_block(e, block)) {
-			write_block(e, block, w);
-			return true;
-		}
+	l->clear_at = next_in_image(l, l->clear_at);
+	if (l->clear_at < l->nr_marks) {
+		clear_next(e, w);
+		return true;
 	}
 	wake_clear_waiters(e, woken);
 	return false;
 }
 
-void td_marks_done(struct td_engine *e, struct td_list *woken)
+bool td_marks_done(struct td_engine *e, struct td_list *woken)
 {
 	struct td_ledger *l = &e->ledger;
-	struct td_link *next;
 
-	l->marks_on = false;
-	for (struct td_link *k = l->mark_waiters.next; k != &l->mark_waiters;
-	     k = next) {
-		struct td_req *r = td_req_of_gate(k);
-		u32 region = region_of(e, r);
-		struct td_mark *m = &l->marks[region];
+	if (l->ahead_on)
+		ahead_done(e);
+	for (u32 i = 0; i < TD_STEP_SLOTS && l->mark_writing.next != &l->mark_writing; i++) {
+		struct td_req *r = td_req_of_gate(l->mark_writing.next);
+		struct td_mark *m = &l->marks[region_of(e, r)];
 
-		next = k->next;
-		if (region / TD_BLOCK_MARKS != l->marks_block)
-			continue;
-		if (m->state == TD_MARK_CLEARING)
-			want_mark(e, region);
-		else if (m->state == TD_MARK_SETTING)
+		td_link_del(&r->gate);
+		if (m->state == TD_MARK_SETTING)
 			end_setting(e, m);
-		if (m->state == TD_MARK_SET) {
-			td_link_del(k);
-			td_wake(woken, r, TD_DO_START);
-		}
+		td_wake(woken, r, TD_DO_START);
 	}
-	ahead_done(e, l->marks_block);
+	l->marks_on = l->mark_writing.next != &l->mark_writing;
+	return l->marks_on;
 }
 
 void td_marks_tick(struct td_engine *e)
@@ -442,6 +497,6 @@ void td_marks_tick(struct td_engine *e)
 	if (l->disk_unflushed)
 		td_flush_want(e);
 	/* A pass for a flush goes on until its end. */
-	if (!l->clear_left || l->clear_aged)
+	if (l->clear_at == l->nr_marks || l->clear_aged)
 		begin_clearing(e, true);
 }

@@ -51,12 +51,18 @@ static struct td_set *set_of(const struct td_engine *e, u64 frame)
 	return &e->sets[(group << l->run_shift) + ((u32)frame & l->run_mask)];
 }
 
-static struct td_word *word_of(const struct td_engine *e, u64 frame, u32 way)
+/* The word of @frame's set in way 0. */
+static struct td_word *words_of(const struct td_engine *e, u64 frame)
 {
 	struct td_place p = td_place_of(&e->layout, frame);
 
-	return &e->words[td_slot_at(&e->layout, p.base, way & (td_ways(&e->layout) - 1),
-				    frame)];
+	return &e->words[td_slot_at(&e->layout, p.base, 0, frame)];
+}
+
+/* @words: words_of() */
+static struct td_word *word_of(const struct td_engine *e, struct td_word *words, u32 way)
+{
+	return words + ((way & (td_ways(&e->layout) - 1)) << e->layout.run_shift);
 }
 
 /* Fingerprint of a ghost, not 0: bits of the hash that do not choose the lane. */
@@ -133,7 +139,7 @@ void td_policy_came(struct td_engine *e, u64 frame, u32 way)
 	struct td_set *s = set_of(e, frame);
 
 	if (s->newest)
-		td_word_forget_hits(word_of(e, frame, s->newest - 1u));
+		td_word_forget_hits(word_of(e, words_of(e, frame), s->newest - 1u));
 	s->newest = (u8)((way & (td_ways(&e->layout) - 1)) + 1);
 }
 
@@ -147,11 +153,11 @@ static bool on_trial(u64 v)
  * TD_NO_WAY. The frame that came last is spared if there is another: where a regular was
  * given up, the hand may be just before it.
  */
-static u32 trial_victim(struct td_engine *e, struct td_set *s, u64 frame,
+static u32 trial_victim(struct td_engine *e, struct td_set *s, struct td_word *words,
 			u32 near)
 {
 	if (near != TD_NO_WAY) {
-		u64 v = td_word_load(word_of(e, frame, near));
+		u64 v = td_word_load(word_of(e, words, near));
 
 		if (on_trial(v) && td_word_is_idle(v) && !(v & TD_W_RECENCY) &&
 		    s->newest != near + 1)
@@ -159,7 +165,7 @@ static u32 trial_victim(struct td_engine *e, struct td_set *s, u64 frame,
 	}
 	for (u32 i = 0; i < 2 * td_ways(&e->layout); i++) {
 		u32 way = (s->trials + i) & (td_ways(&e->layout) - 1);
-		struct td_word *w = word_of(e, frame, way);
+		struct td_word *w = word_of(e, words, way);
 		u64 v = td_word_load(w);
 
 		if (!on_trial(v) || !td_word_is_idle(v))
@@ -180,11 +186,11 @@ static u32 trial_victim(struct td_engine *e, struct td_set *s, u64 frame,
 	return TD_NO_WAY;
 }
 
-static u32 regular_victim(struct td_engine *e, struct td_set *s, u64 frame,
+static u32 regular_victim(struct td_engine *e, struct td_set *s, struct td_word *words,
 			  u32 near)
 {
 	if (near != TD_NO_WAY) {
-		u64 v = td_word_load(word_of(e, frame, near));
+		u64 v = td_word_load(word_of(e, words, near));
 
 		if (!on_trial(v) && td_word_is_idle(v) && !(v & TD_W_RECENCY))
 			return near;
@@ -192,7 +198,7 @@ static u32 regular_victim(struct td_engine *e, struct td_set *s, u64 frame,
 	/* A round for each hit that a word can count, and one to find it. */
 	for (u32 i = 0; i < 4 * td_ways(&e->layout); i++) {
 		u32 way = s->regulars++ & (td_ways(&e->layout) - 1);
-		struct td_word *w = word_of(e, frame, way);
+		struct td_word *w = word_of(e, words, way);
 		u64 v = td_word_load(w);
 
 		if (on_trial(v) || !td_word_is_idle(v))
@@ -219,21 +225,22 @@ u32 td_policy_victim(struct td_engine *e, u64 frame, u32 near, bool known,
 		     enum td_take how_far)
 {
 	struct td_set *s = set_of(e, frame);
+	struct td_word *words = words_of(e, frame);
 	bool spares_regulars = how_far == TD_TAKE_COLD && !known;
 	u32 trials = 0, way = TD_NO_WAY;
 
 	for (u32 i = 0; i < td_ways(&e->layout); i++)
-		trials += on_trial(td_word_load(word_of(e, frame, i)));
+		trials += on_trial(td_word_load(word_of(e, words, i)));
 	if (trials >= trials_wanted(e, s) || spares_regulars)
-		way = trial_victim(e, s, frame, near);
+		way = trial_victim(e, s, words, near);
 	if (way == TD_NO_WAY && !spares_regulars)
-		way = regular_victim(e, s, frame, near);
+		way = regular_victim(e, s, words, near);
 	return way;
 }
 
 void td_heat_look(struct td_engine *e, u32 slots)
 {
-	for (; slots; slots--) {
+	for (u32 hot = 0; slots && hot < TD_HOT_MAX; slots--) {
 		u64 v = td_word_load(&e->words[e->heat_slot]);
 		unsigned int clean = td_word_valid(v) & ~td_word_dirty(v);
 
@@ -241,6 +248,7 @@ void td_heat_look(struct td_engine *e, u32 slots)
 			e->heat_slot = 0;
 		if (!clean || (v & TD_W_RECENCY) < TRIAL_HITS)
 			continue;
+		hot++;
 		td_heat_add(&e->read_heat, td_word_tag(v) *
 			    (TD_FRAME_SECTORS / TD_QUARTER_SECTORS) +
 			    env_first_bit(clean));

@@ -15,8 +15,6 @@
  */
 #include "map.h"
 
-/* Runs under one hold of the lock. */
-#define BATCH	16u
 /*
  * Runs in flight of one target. Core looks through the requests of a bucket, and the disk
  * may take many discards at once.
@@ -61,21 +59,15 @@ static bool begin_runs(struct tandem_bulk *b, struct td_list *woken)
 {
 	struct tandem *t = b->t;
 	unsigned long flags;
-	u32 i, todo;
+	bool goes_on = true;
 
-	while (b->begun < b->nr) {
+	while (goes_on && b->begun < b->nr) {
 		flags = tandem_lock(t);
-		for (i = 0; i < BATCH && b->begun < b->nr; i++) {
-			todo = td_begin(&t->engine, &b->runs[b->begun].req, woken);
-			if (!let_go(b, todo)) {
-				tandem_unlock(t, flags);
-				return false;
-			}
-		}
+		goes_on = let_go(b, td_begin(&t->engine, &b->runs[b->begun].req, woken));
 		tandem_unlock(t, flags);
 		cond_resched();
 	}
-	return true;
+	return goes_on;
 }
 
 /* Core said @todo of a run behind the disk's answer. True: answer(). Lock held. */
@@ -107,22 +99,18 @@ static void end_runs(struct tandem_bulk *b, bool ok)
 	struct td_list woken;
 	unsigned long flags;
 	bool last;
-	u32 i = 0, n;
 
 	b->left = 1;
 	for (run = b->runs; run < b->runs + b->nr; run++)
 		b->left += !run->ended;
 	b->answered = true;
 	td_list_init(&woken);
-	while (i < b->nr) {
+	for (run = b->runs; run < b->runs + b->nr; run++) {
+		if (run->ended)
+			continue;
 		flags = tandem_lock(t);
-		for (n = 0; n < BATCH && i < b->nr; n++, i++) {
-			run = &b->runs[i];
-			if (!run->ended)
-				end_run(b, &run->req,
-					td_disk_done(&t->engine, &run->req, ok,
-						     &woken));
-		}
+		end_run(b, &run->req,
+			td_disk_done(&t->engine, &run->req, ok, &woken));
 		tandem_unlock(t, flags);
 		cond_resched();
 	}

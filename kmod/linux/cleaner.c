@@ -32,7 +32,7 @@
 #define FAST_SPAN	8000000u	/* us: how long a measurement counts */
 #define DRAIN_SPAN	10000000u	/* the same for a drain: users' load varies */
 #define START		4u	/* idle ms that each ms of a drain so far allows */
-#define LOOKS		512u		/* with interrupts off: a twentieth of a ms */
+#define LOOKS		64u		/* with interrupts off: some 10 us */
 
 static u32 ms_since(unsigned long then)
 {

@@ -20,7 +20,9 @@
 #define env_inline	__always_inline
 
 /* ledger.h; some 10 us, should each slot miss the processor's cache */
-#define ENV_STEP_SLOTS	64u
+#define ENV_STEP_SLOTS	32u
+/* some 10 us */
+#define ENV_STEP_MARKS	512u
 /* marks.c; more than a file system makes between two flushes as a rule */
 #define ENV_LONE_SWEEPS	8u
 

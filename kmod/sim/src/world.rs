@@ -173,6 +173,7 @@ enum Task {
     /// More of the result of the ledger's I/O of this kind is applied.
     Apply {
         kind: WorkKind,
+        ok: bool,
     },
     Clean,
     /// All groups are being forgotten; this one is next.

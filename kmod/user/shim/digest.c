@@ -22,8 +22,7 @@ static void mix_request(u64 *hash, struct td_req *r)
 	mix_number(hash, tdu_request_of(r)->id);
 	mix_number(hash, r->sector << 32 | r->count);
 	/* The number of a round says nothing. */
-	mix_number(hash, r->sweep << 32 |
-			 (r->kind == TD_FLUSH || r->kind == TD_CLEAN ? (u32)r->flush : 0));
+	mix_number(hash, r->sweep);
 	mix_number(hash, (u64)r->fresh << 32 | (u32)r->nr_parts << 16 |
 			 (u32)r->holds << 8 | r->phase);
 	mix_number(hash, (u64)r->pending << 32 | (u32)r->woken << 16 |
@@ -60,10 +59,14 @@ u64 tdu_digest(struct tdu_engine *s)
 		mix_gates(&hash, &e->buckets[i].reqs,
 			  offsetof(struct td_req, link));
 	mix_gates(&hash, &l->sweep_waiters, gate);
+	mix_gates(&hash, &l->next_sweep_waiters, gate);
 	mix_gates(&hash, &l->to_record, gate);
 	mix_gates(&hash, &l->recording, gate);
 	mix_gates(&hash, &l->flush_waiters, offsetof(struct td_req, flush_gate));
-	mix_gates(&hash, &l->mark_waiters, gate);
+	mix_gates(&hash, &l->next_flush_waiters, offsetof(struct td_req, flush_gate));
+	for (u32 i = 0; i < TD_MARK_BLOCKS_MAX; i++)
+		mix_gates(&hash, &l->mark_waiters[i], gate);
+	mix_gates(&hash, &l->mark_writing, gate);
 	mix_gates(&hash, &l->clear_waiters, gate);
 	mix_gates(&hash, &e->urgent, gate);
 	mix_bytes(&hash, &e->retired, sizeof(e->retired));
@@ -80,8 +83,8 @@ u64 tdu_digest(struct tdu_engine *s)
 			 offsetof(struct td_ledger, nr_marks));
 	mix_bytes(&hash, &l->flush_begun, offsetof(struct td_ledger, flush_waiters) -
 			 offsetof(struct td_ledger, flush_begun));
-	mix_bytes(&hash, &l->marks_wanted, offsetof(struct td_ledger, mark_waiters) -
-			 offsetof(struct td_ledger, marks_wanted));
+	mix_bytes(&hash, &l->marks_set, offsetof(struct td_ledger, mark_waiters) -
+			 offsetof(struct td_ledger, marks_set));
 	mix_bytes(&hash, &l->checkpoint, sizeof(*l) -
 			 offsetof(struct td_ledger, checkpoint));
 	return hash;

@@ -82,7 +82,7 @@ static void engine_facts(struct tdu_engine *s, struct tdu_facts *f)
 			     td_frame_of(r->sector);
 
 		f->urgent_frames += frames;
-		if (r->flush != s->e.urgent_round)
+		if (r->round != s->e.urgent_round)
 			f->urgent_left += frames;
 	}
 	f->clean_frame = s->e.clean_frame;

@@ -56,7 +56,7 @@ impl World {
             }
             Task::Work => self.take_work(),
             Task::Submit { work } => self.carry_work(work),
-            Task::Apply { kind } => self.apply_work(kind, true),
+            Task::Apply { kind, ok } => self.apply_work(kind, ok),
             Task::Forget { group } => {
                 self.forget_next(group);
                 Ok(())

@@ -151,7 +151,7 @@ impl World {
         let was = self.engine.state();
         let (again, woken) = self.engine.work_done(kind, ok);
         if again {
-            self.later(Task::Apply { kind });
+            self.later(Task::Apply { kind, ok });
         }
         self.wake(woken);
         self.check_state(was)?;
