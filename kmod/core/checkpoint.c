@@ -27,6 +27,11 @@
  *       of it was applied, or a slot of it was forgotten at once; and after a load, in the
  *       area that was not loaded. Not from when the group was made: the page may be taken
  *       in between, while quarters are dirty that the group records clean.
+ *   P7  With TD_SUPER_PARTS a page that differs in few slots is left as it is: groups behind
+ *       the begin of the checkpoint record these slots, and the head waits for the sweep
+ *       that does. A group waits for the head if the ring has no room, so then no page is
+ *       left, also of those that were. td_page.differs is true of both areas with a bit in
+ *       td_page.few: it may name more slots than differ, but not less.
  *
  * Pages are filled without the lock: a word may change between two others that are read.
  * A page may be newer than the ring: if a frame moved from one slot to another
@@ -34,6 +39,8 @@
  * Threads: the engine's lock, but for td_checkpoint_fill().
  * Why two areas: a page that a cut tears is one of the area that does not count. And a
  * start reads one area from its begin to its end.
+ * Why P7: of a large index hardly two of the blocks that are written between two checkpoints
+ * share a page. A page costs 4 KiB in each area; a record costs 12 bytes, each time.
  * Why P4: groups that record a whole large cache free fill the ring many times, each time
  * with a checkpoint, and every flush would wait for them. Nobody waits for this one but a
  * start and a stop.
@@ -44,6 +51,8 @@ enum { IDLE, PAGES, HEAD, WIPE };
 
 /* Pages that are looked at before the lock is released. */
 #define STEP_PAGES	(64 * TD_STEP_SLOTS)
+/* With so many slots pending no more are to be recorded, so that flushes wait for one group. */
+#define PENDING_MAX	(TD_GROUP_ENTRIES / 2)
 
 static bool has_parts(const struct td_ledger *l)
 {
@@ -60,6 +69,19 @@ void td_checkpoint_want(struct td_engine *e)
 	}
 }
 
+void td_checkpoint_no_room(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+
+	td_checkpoint_want(e);
+	if (!l->records)
+		return;
+	l->records = false;
+	l->records_left = 0;
+	l->page = 0;
+	td_ledger_due(e);
+}
+
 static void begin_checkpoint(struct td_ledger *l)
 {
 	l->checkpoint_wanted = false;
@@ -68,6 +90,9 @@ static void begin_checkpoint(struct td_ledger *l)
 	l->checkpoint_block = l->head < l->ring_blocks ? l->head : 0;
 	l->checkpoint_used = l->used;
 	l->page = 0;
+	l->records = false;
+	l->records_sweep = 0;
+	l->records_left = l->ring_blocks / 8 * TD_BLOCK_ENTRIES;
 }
 
 /* The area that is written now, which is the number's. */
@@ -132,38 +157,96 @@ void td_checkpoint_fill(struct td_engine *e, const struct td_work *w)
 	}
 	for (u32 i = 0; i < e->ledger.page_batch; i++)
 		fill_page(e, (u8 *)w->buffer + i * TD_BLOCK_BYTES, w->number,
-			  e->ledger.page + i);
+			  e->ledger.batch + i);
+}
+
+/* Is @page not what the area has? */
+static bool differs(const struct td_ledger *l, u32 page)
+{
+	return !(l->pages[page].same >> area_of(l) & 1);
 }
 
 /* Must the checkpoint write @page? */
-static bool differs(const struct td_ledger *l, u32 page)
+static bool must_write(const struct td_ledger *l, u32 page)
 {
-	return !has_parts(l) || !(l->pages[page].same >> area_of(l) & 1);
+	const struct td_page *p = &l->pages[page];
+
+	return !has_parts(l) || (differs(l, page) && (!(p->few >> area_of(l) & 1) ||
+						      p->nr_differs > l->records_left));
 }
 
-/* The next pages that differ are a work; false: none of those looked at does. */
+/* Have the slots recorded in which @page differs (P7). Returns how many. */
+static u32 record_page(struct td_engine *e, u32 page)
+{
+	struct td_ledger *l = &e->ledger;
+	const struct td_page *p = &l->pages[page];
+
+	if (!differs(l, page))
+		return 0;
+	for (u32 i = 0; i < p->nr_differs; i++) {
+		u32 slot = page * TD_PAGE_SLOTS + p->differs[i];
+
+		td_word_pend(&e->words[slot]);
+		td_ledger_pend(l, slot);
+	}
+	l->records_left -= p->nr_differs;
+	l->records = true;
+	return p->nr_differs;
+}
+
+/* The area gets @page as it is. What changes from here on makes it differ again. */
+static void take_page(struct td_ledger *l, u32 page)
+{
+	struct td_page *p = &l->pages[page];
+	u8 bit = (u8)(1u << area_of(l));
+
+	p->same |= bit;
+	p->few |= bit;
+	if (p->few != 3 || p->same == 3)
+		p->nr_differs = 0;
+	p->number[area_of(l)] = (u32)(l->checkpoint + 1);
+}
+
+/* The next pages that are to be written are a work; false: there are none of those looked at. */
 static bool take_pages(struct td_engine *e, struct td_work *w)
 {
 	struct td_ledger *l = &e->ledger;
 	u32 pages = td_page_count(e->layout.slots);
 	u32 end = pages - l->page < STEP_PAGES ? pages : l->page + STEP_PAGES;
+	u32 recorded = 0;
 
-	while (l->page < end && !differs(l, l->page))
-		l->page++;
+	while (l->page < end && !must_write(l, l->page) && recorded < TD_STEP_SLOTS)
+		recorded += record_page(e, l->page++);
+	l->batch = l->page;
 	l->page_batch = 0;
-	while (l->page_batch < TD_PAGES_BATCH && l->page + l->page_batch < end &&
-	       differs(l, l->page + l->page_batch)) {
-		struct td_page *p = &l->pages[l->page + l->page_batch++];
-
-		/* What changes from here on makes it differ again. */
-		p->same |= (u8)(1u << area_of(l));
-		p->number[area_of(l)] = (u32)(l->checkpoint + 1);
+	while (l->page_batch < TD_PAGES_BATCH && l->page < end && must_write(l, l->page)) {
+		take_page(l, l->page++);
+		l->page_batch++;
 	}
 	w->kind = TD_WORK_PAGES;
-	w->sector = head_sector(l) + (u64)(l->page + 1) * TD_BLOCK_SECTORS;
+	w->sector = head_sector(l) + (u64)(l->batch + 1) * TD_BLOCK_SECTORS;
 	w->sectors = l->page_batch * TD_BLOCK_SECTORS;
 	w->buffer = l->pages_buffer;
 	return l->page_batch;
+}
+
+/* Must the checkpoint wait until slots are recorded (P7)? */
+static bool waits_for_records(struct td_engine *e)
+{
+	struct td_ledger *l = &e->ledger;
+
+	if (l->checkpoint_phase != PAGES || !l->records)
+		return false;
+	if (l->page < td_page_count(e->layout.slots)) {
+		if (l->nr_pending < PENDING_MAX)
+			return false;
+		if (!l->sweep_on && !l->sweep_wanted)
+			td_ledger_want_sweep(e);
+		return true;
+	}
+	if (!l->records_sweep)
+		l->records_sweep = td_ledger_want_sweep(e);
+	return l->records_sweep > l->sweep_done;
 }
 
 static void take_head(struct td_engine *e, struct td_work *w)
@@ -187,6 +270,8 @@ bool td_checkpoint_next(struct td_engine *e, struct td_work *w)
 			return false;
 		begin_checkpoint(l);
 	}
+	if (waits_for_records(e))
+		return false;
 	if (l->checkpoint_phase == PAGES &&
 	    l->page == td_page_count(e->layout.slots))
 		l->checkpoint_phase = HEAD;
@@ -257,10 +342,8 @@ void td_checkpoint_done(struct td_engine *e, const struct td_work *w,
 	struct td_ledger *l = &e->ledger;
 
 	l->checkpoint_on = false;
-	if (w->kind == TD_WORK_PAGES) {
-		l->page += l->page_batch;
+	if (w->kind == TD_WORK_PAGES)
 		return;
-	}
 	if (l->checkpoint_phase == HEAD) {
 		l->checkpoint++;
 		l->used -= l->checkpoint_used;

@@ -352,7 +352,7 @@ static bool begin_group(struct td_engine *e)
 	if (!l->sweep_on && !l->sweep_wanted)
 		return false;
 	if (l->used + blocks_skipped(l) + TD_GROUP_BLOCKS_MAX > l->ring_blocks) {
-		td_checkpoint_want(e);
+		td_checkpoint_no_room(e);
 		return false;
 	}
 	l->group_entries = 0;

@@ -79,13 +79,20 @@ struct td_work {
 #define TD_PLACE_SHIFT_MIN	11
 #define TD_PLACES_SHIFT		5
 
+#define TD_PAGE_DIFFERS	3u
+
 /*
  * A page of the index. @same has a bit for each area of the checkpoint: the area's page,
  * which checkpoint @number wrote (low bits), names what the journal behind it need not.
+ * An area with a bit in @few differs in no other slots than @differs, places in the page,
+ * @nr_differs of them (P7).
  */
 struct td_page {
 	u32 number[2];
-	u8 same;
+	u16 differs[TD_PAGE_DIFFERS];
+	u8 same : 2;
+	u8 few : 2;
+	u8 nr_differs : 4;
 };
 
 #define TD_SUM_SHIFT	9
@@ -177,8 +184,12 @@ struct td_ledger {
 	u64 checkpoint_group;		/* of the one being written */
 	u32 checkpoint_block;
 	u32 checkpoint_used;		/* ring blocks used when it began */
-	u32 page;			/* next to be written */
-	u32 page_batch;			/* being written */
+	u32 page;			/* next to be looked at */
+	u32 batch;			/* being written: the first of them, */
+	u32 page_batch;			/* and how many */
+	u32 records_left;		/* slots that groups may record in place of pages (P7) */
+	u64 records_sweep;		/* sweep that records the last of them; 0: not wanted yet */
+	bool records;			/* some pages were left out for that */
 	u8 checkpoint_phase;		/* checkpoint.c */
 	bool checkpoint_on;		/* its work is under way */
 	bool checkpoint_wanted;
@@ -245,7 +256,19 @@ static inline void td_ledger_pend(struct td_ledger *l, u32 slot)
 /* A record of @slot is durable that no page has. */
 static inline void td_ledger_page_differs(struct td_ledger *l, u32 slot)
 {
-	l->pages[slot / TD_PAGE_SLOTS].same = 0;
+	struct td_page *p = &l->pages[slot / TD_PAGE_SLOTS];
+	u16 place = (u16)(slot % TD_PAGE_SLOTS);
+
+	p->same = 0;
+	for (u32 i = 0; i < p->nr_differs; i++)
+		if (p->differs[i] == place)
+			return;
+	if (p->nr_differs < TD_PAGE_DIFFERS) {
+		p->differs[p->nr_differs++] = place;
+		return;
+	}
+	p->few = 0;
+	p->nr_differs = 0;
 }
 
 /* Is @slot noted as pending? Without the lock a hint. */

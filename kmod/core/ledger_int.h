@@ -129,6 +129,8 @@ void td_marks_tick(struct td_engine *e);
 
 /* checkpoint.c */
 void td_checkpoint_want(struct td_engine *e);
+/* No group can be written until a checkpoint has taken effect. */
+void td_checkpoint_no_room(struct td_engine *e);
 bool td_checkpoint_next(struct td_engine *e, struct td_work *w);
 void td_checkpoint_done(struct td_engine *e, const struct td_work *w,
 			struct td_list *woken);

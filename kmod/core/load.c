@@ -118,6 +118,7 @@ static void load_page(struct td_load *l, const void *block, u32 number)
 	}
 	l->e->ledger.pages[number].number[area] = (u32)written;
 	l->e->ledger.pages[number].same = (u8)(1u << area);
+	l->e->ledger.pages[number].few = (u8)(1u << area);
 	l->sum += td_page_digest(number, (u32)written);
 	if (count > TD_PAGE_SLOTS)
 		count = TD_PAGE_SLOTS;

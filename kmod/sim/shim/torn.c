@@ -25,7 +25,7 @@ struct torn {
 	u64 *durable;		/* a record for each slot */
 	u64 *pages;		/* records of the checkpoint that is being written */
 	bool *since;		/* a group recorded the slot since that checkpoint began */
-	u64 number;		/* of that checkpoint */
+	u64 group;		/* the first one since then */
 	u64 near;		/* the frames that change lie there; 0: anywhere */
 	u64 sweeping;		/* the checkpoint that records a drop, or 0 */
 	u64 swept;		/* the last one that did */
@@ -258,9 +258,6 @@ static void remember_pages(struct torn *t, const struct td_work *w)
 		    TD_BLOCK_SECTORS;
 	u32 page = (u32)((w->sector - first) / TD_BLOCK_SECTORS);
 
-	if (t->number != w->number)
-		memset(t->since, 0, t->live.layout.slots);
-	t->number = w->number;
 	/* A checkpoint that a cut stopped left pages of the same number. */
 	if (td_page_check(t->before, &t->live.super, w->number, page) != w->number &&
 	    (!t->replaced || !random_below(&t->state, 3))) {
@@ -309,6 +306,10 @@ static void complete_write(struct torn *t, const struct td_work *w)
 {
 	const u8 *data = w->buffer;
 
+	/* No group was under way when a checkpoint began. */
+	if (t->group != t->live.e.ledger.checkpoint_group)
+		memset(t->since, 0, t->live.layout.slots);
+	t->group = t->live.e.ledger.checkpoint_group;
 	for (u32 i = 0; i < w->sectors; i++)
 		memcpy(sector_at(t, w->sector + i),
 		       data + (size_t)i * TD_SECTOR_BYTES, TD_SECTOR_BYTES);
@@ -339,7 +340,8 @@ static void load_after_cut(struct torn *t)
 {
 	must(load_cache(&t->live) == TD_LOAD_OK, "what was believed is not any more");
 	/* A cut in front of the wiping leaves the older head until the next checkpoint. */
-	t->number = t->replaced = t->sweeping = t->swept = 0;
+	t->replaced = t->sweeping = t->swept = 0;
+	t->group = (u64)-1;
 	for (u32 i = 0; i < t->live.layout.slots; i++) {
 		u64 v = td_word_load(&t->live.e.words[i]);
 
