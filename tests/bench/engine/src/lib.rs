@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Measures the engine in user space: the hit rates of its policy, and how fast it loads an index.
+//! Measures the engine in user space: the hit rates of its policy, how fast it loads an index, what a large cache costs.
 
 pub mod hitrate;
 pub mod load;
+pub mod scale;
 mod synced;
 pub mod writes;

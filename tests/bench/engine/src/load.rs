@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! How long a start takes to load the index of a full cache, beside the reading of it alone.
 
-use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,16 +9,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::synced::metadata_of_a_write;
 use tandem_sim::checks::Full;
-use tandem_sim::engine::{Actions, Core, Engine, Geometry, Loaded, Mode, NewRequest, ReqKind};
+use tandem_sim::engine::{Core, Engine, Geometry, Loaded, Mode};
 
 /// The hard disk: eight times as large as the largest SSD that is asked for here.
 const DISK_SECTORS: u64 = 8_000_000_000_000 / 512;
-/// Sectors of a frame.
-const FRAME_SECTORS: u64 = 32;
-/// What a person works with: 32 GB.
-const NEAR_SECTORS: u64 = 32_000_000_000 / 512;
 /// `TD_LOAD_BYTES`: the most that is asked for at once.
 const PART: usize = 256 << 10;
 /// What direct I/O wants.
@@ -59,14 +53,6 @@ pub struct Speed {
     pub core: Duration,
     /// Both, with some parts read ahead.
     pub both: Duration,
-    /// Bytes of metadata for a synced write in write-back to half of what the SSD holds, at random.
-    pub synced: f64,
-    /// The same within [`NEAR_SECTORS`].
-    pub synced_near: f64,
-    /// Metadata that is written on the SSD until all of it is recorded as dropped, in bytes.
-    pub dropped: u64,
-    /// Of them, those written before a flush is answered that comes with the drop.
-    pub before_flush: u64,
 }
 
 /// Bytes at an address that direct I/O takes.
@@ -128,56 +114,13 @@ fn measured(core: &Core, geometry: Geometry, path: &Path) -> Result<Speed, Error
     }
     let both = start.elapsed();
     good(load.end())?;
-    let cached = core.layout(&geometry).slots as u64 * FRAME_SECTORS;
-    let synced = metadata_of_a_write(&mut engine, cached / 2);
-    let synced_near = metadata_of_a_write(&mut engine, NEAR_SECTORS);
-    let (dropped, before_flush) = drop_all(&mut engine);
     Ok(Speed {
         slots: core.layout(&geometry).slots,
         bytes: lengths.iter().map(|bytes| *bytes as u64).sum(),
         read,
         core: alone,
         both,
-        synced,
-        synced_near,
-        dropped,
-        before_flush,
     })
-}
-
-/// Drops all clean copies, and flushes. Returns the bytes of metadata that were written for it, and those of them that were
-/// written when the flush was answered. One work of each kind is under way at a time, and ends in the order of its begin.
-fn drop_all(engine: &mut Engine) -> (u64, u64) {
-    let flush = NewRequest {
-        kind: ReqKind::Flush,
-        sector: 0,
-        count: 0,
-        parts: 0,
-        no_memory: false,
-        stream: false,
-        lent: false,
-        fua: false,
-    };
-    engine.forget_all();
-    let flush = engine.request(1, flush);
-    let (actions, _) = engine.begin(&flush);
-    let mut answered = actions.has(Actions::ANSWER);
-    let (mut bytes, mut before) = (0, 0);
-    let mut under_way = VecDeque::new();
-    loop {
-        while let (Some(work), _) = engine.next_io() {
-            bytes += work.count * 512;
-            under_way.push_back(work.kind);
-        }
-        let Some(kind) = under_way.pop_front() else {
-            return (bytes, before);
-        };
-        let woken = engine.io_done(kind, true);
-        if !answered && !woken.is_empty() {
-            answered = true;
-            before = bytes;
-        }
-    }
 }
 
 /// Loads it once and keeps what was asked for, in order; returns the lengths and what core took.

@@ -7,10 +7,10 @@ use tandem_sim::engine::{Actions, Engine, NewRequest, ReqKind, WorkKind};
 
 /// Sectors of a write.
 const COUNT: u64 = 8;
-/// Writes until each area of the checkpoint was written since the start, and those that are counted then. A group of the
-/// journal, which each of them costs, is a block; a checkpoint is written when half of a ring of 64 MiB is full.
-const BEFORE: u32 = 3 * 8192;
-const COUNTED: u32 = 4 * 8192;
+/// Writes before and while bytes are counted: some for each page of an index of 2 TB, of which a checkpoint leaves those with
+/// few changes. A checkpoint is written when half of a ring of 64 MiB is full, each write costs a block of it.
+const BEFORE: u32 = 1 << 20;
+const COUNTED: u32 = 1 << 20;
 
 /// Bytes of metadata on the SSD for one write of a block and its flush, in write-back, in the long run. The blocks are in
 /// the first `sectors` of the disk, at random.
