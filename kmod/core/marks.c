@@ -18,11 +18,9 @@
  *       clean quarter only if ENV_LONE_SWEEPS such writes had to wait since the last
  *       flush of a user began, within a second. Each further wait that such a mark does
  *       not spare has twice as many regions around it marked, of one block.
- *   M6  A block is filled, and its write is applied to memory, in steps; between them the
- *       lock is released. The image is copied when the last mark is SETTING, so the write
- *       has all of them. No block is filled while one is written. Requests that come for a
- *       block that is filled already wait for the next write of it, or until they are
- *       looked at and their mark is SET.
+ *   M6  A block is filled, and its write is applied to memory, in steps. The image is
+ *       copied when the last mark is SETTING, so the write has all of them. No block is
+ *       filled while one is written: requests that come then are looked at behind it.
  *   M7  A block is cleared in pieces, each with a write of its own. No step lies between
  *       the look at a mark and that write.
  *
@@ -48,7 +46,6 @@
 #define AHEAD_MAX	(1u << AROUND_SHIFT_MAX)	/* regions: one step sets them */
 
 _Static_assert(TD_BLOCK_MARKS % AHEAD_MAX == 0, "marks around lie in two blocks");
-_Static_assert(TD_BLOCK_MARKS % 64 == 0, "64 regions lie in two blocks");
 
 static u32 region_of(const struct td_engine *e, const struct td_req *r)
 {

@@ -31,6 +31,9 @@ pub enum Error {
     /// Core refused the index of a full cache.
     #[error("core takes the index for {0:?}")]
     Refused(Loaded),
+    /// The module's sources lack a number.
+    #[error("the module defines no {0}")]
+    Undefined(&'static str),
     /// Core could not be built.
     #[error(transparent)]
     Build(#[from] native::Error),
@@ -42,8 +45,11 @@ pub enum Error {
 /// Core that makes as much in one step as in the kernel; the simulator's does as little as can be.
 pub fn core_of_the_module() -> Result<Core, Error> {
     let env = include_str!("../../../../kmod/linux/env/env.h");
-    let numbers = ["ENV_STEP_SLOTS", "ENV_STEP_MARKS", "ENV_LONE_SWEEPS"]
-        .map(|name| format!("-D{name}={}u", defined(env, name)));
+    let flag = |name| Ok(format!("-D{name}={}u", defined(env, name)?));
+    let numbers: Vec<String> = ["ENV_STEP_SLOTS", "ENV_STEP_MARKS", "ENV_LONE_SWEEPS"]
+        .into_iter()
+        .map(flag)
+        .collect::<Result<_, Error>>()?;
     let mut flags = vec!["-O2", "-w"];
     flags.extend(numbers.iter().map(String::as_str));
     let dir = native::build_dir("scale")?;
@@ -103,7 +109,7 @@ pub fn table(core: &Core, gigabytes: u64, runs: u32) -> Result<String, Error> {
             bytes.each("the same within 32 GB", near);
             engine = full(core, geometry)?;
         }
-        phases(Server::new(engine, &mut holds), slots, &mut bytes);
+        phases(Server::new(engine, &mut holds)?, slots, &mut bytes);
         marks(core, &mut holds)?;
         let format = core.format(&geometry);
         let format = format.iter().map(|(_, bytes)| bytes.len() as u64).sum();
@@ -371,7 +377,7 @@ fn mark_all(s: &mut Server) {
 /// As many marks as there can be: those of a disk of 256 GiB with a region for each MiB.
 fn marks(core: &Core, holds: &mut Holds) -> Result<(), Error> {
     let geometry = planned(core, 256 * GIB, 16 * GIB)?;
-    let mut s = Server::new(Engine::new(core, geometry, Mode::WriteThrough), holds);
+    let mut s = Server::new(Engine::new(core, geometry, Mode::WriteThrough), holds)?;
     s.holds.phase("262,144 marks are set");
     mark_all(&mut s);
     s.holds.phase("262,144 marks get old");

@@ -50,11 +50,12 @@ fn serve(engine: &mut Engine, kind: ReqKind, sector: u64, count: u64) -> u64 {
     due.extend(woken.into_iter().map(|(_, actions)| actions));
     let (mut bytes, mut answered) = (0, false);
     loop {
-        if let (Some(work), woken) = engine.next_io() {
+        let (work, woken) = engine.next_io();
+        due.extend(woken.into_iter().map(|(_, actions)| actions));
+        if let Some(work) = work {
             if work.kind != WorkKind::FlushDisk {
                 bytes += work.count * 512;
             }
-            due.extend(woken.into_iter().map(|(_, actions)| actions));
             let woken = engine.io_done(work.kind, true);
             due.extend(woken.into_iter().map(|(_, actions)| actions));
             continue;

@@ -3,11 +3,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use super::Error;
 use super::holds::Holds;
 use tandem_sim::engine::{Actions, Engine, NewRequest, ReqKind, Request, Seek, WorkKind};
 
 /// What the module's sources define.
-pub fn defined(source: &str, name: &str) -> u32 {
+pub fn defined(source: &str, name: &'static str) -> Result<u32, Error> {
     let mut lines = source.lines().map(str::split_whitespace);
     let value = lines.find_map(|mut words| {
         (words.next() == Some("#define") && words.next() == Some(name)).then(|| words.next())
@@ -15,11 +16,11 @@ pub fn defined(source: &str, name: &str) -> u32 {
     let number = value
         .flatten()
         .and_then(|value| value.trim_end_matches('u').parse().ok());
-    number.unwrap_or_else(|| panic!("the module defines no {name}"))
+    number.ok_or(Error::Undefined(name))
 }
 
 /// Frames that the cleaner asks core to look at under one hold.
-fn looks() -> u32 {
+fn looks() -> Result<u32, Error> {
     defined(include_str!("../../../../../kmod/linux/cleaner.c"), "LOOKS")
 }
 
@@ -111,8 +112,8 @@ pub struct Server<'a> {
 
 impl<'a> Server<'a> {
     /// Nothing is in flight.
-    pub fn new(engine: Engine, holds: &'a mut Holds) -> Server<'a> {
-        Server {
+    pub fn new(engine: Engine, holds: &'a mut Holds) -> Result<Server<'a>, Error> {
+        Ok(Server {
             engine,
             holds,
             bytes: 0,
@@ -120,8 +121,8 @@ impl<'a> Server<'a> {
             due: VecDeque::new(),
             works: VecDeque::new(),
             next: 1,
-            looks: looks(),
-        }
+            looks: looks()?,
+        })
     }
 
     /// A request that is not begun yet.
