@@ -32,6 +32,9 @@
  *       that does. A group waits for the head if the ring has no room, so then no page is
  *       left, also of those that were. td_page.differs is true of both areas with a bit in
  *       td_page.few: it may name more slots than differ, but not less.
+ *   P8  A head names the groups that were durable before it: a page that was left may be far
+ *       older than the head, so without them its slots would go back by many checkpoints,
+ *       and not only to the group before, as after a cut (load.c).
  *
  * Pages are filled without the lock: a word may change between two others that are read.
  * A page may be newer than the ring: if a frame moved from one slot to another
@@ -135,6 +138,7 @@ static void fill_head(const struct td_engine *e, const struct td_work *w)
 	struct td_checkpoint c = {
 		.number = w->number,
 		.group = l->checkpoint_group,
+		.until = l->checkpoint_until,
 		.block = l->checkpoint_block,
 		.slots = e->layout.slots,
 	};
@@ -253,6 +257,10 @@ static void take_head(struct td_engine *e, struct td_work *w)
 {
 	struct td_ledger *l = &e->ledger;
 
+	/* P8; a group that is applied is durable, though it may still be under way. */
+	l->checkpoint_until = l->group;
+	if (l->group_phase == TD_GROUP_WRITTEN && l->group_entries && !l->group_applied)
+		l->checkpoint_until--;
 	w->kind = TD_WORK_HEAD;
 	w->sector = head_sector(l);
 	w->sectors = TD_BLOCK_SECTORS;

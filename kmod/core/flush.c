@@ -77,7 +77,7 @@ static bool waits_for_clearing(struct td_engine *e, struct td_req *r)
 	struct td_ledger *l = &e->ledger;
 
 	/* A block that clears the last marks may be on its way: marks_on. */
-	if (r->failed || !td_active(e) || (!l->marks_set && !l->marks_on) ||
+	if (r->failed || !td_active(e) || (!l->marks_set && !l->marks_on && !l->clear_unwritten) ||
 	    l->inflight)
 		return false;
 	r->gates = TD_GATE_CLEAR;

@@ -40,7 +40,8 @@ struct disk_checkpoint {
 	__le32 block;
 	__le32 slots;
 	__le64 sum;
-	u8 zero[TD_BLOCK_BYTES - 48];
+	__le64 until;
+	u8 zero[TD_BLOCK_BYTES - 56];
 };
 
 struct disk_page {
@@ -176,6 +177,7 @@ void td_checkpoint_seal(void *block, const u8 *uuid,
 	d->block = cpu_to_le32(c->block);
 	d->slots = cpu_to_le32(c->slots);
 	d->sum = cpu_to_le64(c->sum);
+	d->until = cpu_to_le64(c->until);
 	d->crc = cpu_to_le32(checkpoint_crc(d, uuid));
 }
 
@@ -192,6 +194,7 @@ bool td_checkpoint_check(const void *block, const u8 *uuid,
 	c->block = le32_to_cpu(d->block);
 	c->slots = le32_to_cpu(d->slots);
 	c->sum = le64_to_cpu(d->sum);
+	c->until = le64_to_cpu(d->until);
 	c->empty = le32_to_cpu(d->flags) == FLAG_EMPTY;
 	return !(le32_to_cpu(d->flags) & ~FLAG_EMPTY) &&
 	       c->number && c->number <= TD_NUMBER_MAX &&

@@ -75,6 +75,7 @@ struct td_checkpoint {
 	u32 block;		/* where in the ring that group begins; inside */
 	u32 slots;		/* must be the layout's */
 	u64 sum;		/* TD_SUPER_PARTS: of td_page_digest() of all pages */
+	u64 until;		/* groups below it were durable when the head was written */
 	bool empty;		/* no page was written: all slots hold nothing */
 };
 

@@ -171,6 +171,8 @@ struct td_ledger {
 	u32 marks_block;		/* being written, or filled (M6) */
 	u32 inflight;			/* sum of marks[].inflight */
 	u32 clear_at;			/* where clearing goes on; nr_marks: nowhere */
+	u32 clear_block;		/* whose cleared marks are to be written, */
+	bool clear_unwritten;		/* if any are */
 	u8 tick;
 	bool clear_aged;		/* clear only old marks */
 	bool marks_on;			/* a block is being written */
@@ -182,6 +184,7 @@ struct td_ledger {
 	/* checkpoint */
 	u64 checkpoint;			/* number of the last that took effect */
 	u64 checkpoint_group;		/* of the one being written */
+	u64 checkpoint_until;		/* groups below it are durable when the head is written */
 	u32 checkpoint_block;
 	u32 checkpoint_used;		/* ring blocks used when it began */
 	u32 page;			/* next to be looked at */

@@ -325,7 +325,8 @@ static void next_phase(struct td_load *l)
 		enter_phase(l, WRAPPED, 0, c->block);
 		break;
 	case WRAPPED:
-		if (l->highest > l->group)
+		/* P8: a group that was durable is not as it was written. */
+		if (l->highest > l->group || c->until > l->group)
 			td_load_fail(l, TD_LOAD_DAMAGED);
 		enter_phase(l, MARKS, 0, mark_blocks(&e->ledger.super));
 		break;

@@ -21,8 +21,9 @@
  *   M6  A block is filled, and its write is applied to memory, in steps. The image is
  *       copied when the last mark is SETTING, so the write has all of them. No block is
  *       filled while one is written: requests that come then are looked at behind it.
- *   M7  A block is cleared in pieces, each with a write of its own. No step lies between
- *       the look at a mark and that write.
+ *   M7  A block is cleared in steps, and written once, behind the last of them. A region
+ *       whose mark is CLEARING gets no write before a new mark is durable, so it does not
+ *       matter when that is. Flushes that wait for marks to be cleared wait for it, too.
  *
  * A region stays CLEARING when its block has been written: from then on CLEARING
  * means CLEAR. So no code has to look for such regions.
@@ -404,15 +405,13 @@ static bool is_old(const struct td_ledger *l, const struct td_mark *m)
 }
 
 /*
- * Clear what can be cleared of the next marks, which lie in one block, and write the
- * block. Without any the work is a step.
+ * Clear what can be cleared of the next marks, which lie in one block.
  */
 static void clear_next(struct td_engine *e, struct td_work *w)
 {
 	struct td_ledger *l = &e->ledger;
 	u32 block = l->clear_at / TD_BLOCK_MARKS;
 	u32 at = l->clear_at, last = (u32)-1, cost = 0;
-	bool any = false;
 
 	for (; cost < TD_STEP_MARKS && at / TD_BLOCK_MARKS == block && at < l->nr_marks;
 	     last = at, at = next_in_image(l, at + 1)) {
@@ -425,12 +424,18 @@ static void clear_next(struct td_engine *e, struct td_work *w)
 		m->state = TD_MARK_CLEARING;
 		reset_in_image(l, at);
 		env_count(e->counters, TD_C_MARKS_CLEARED, 1);
-		any = true;
+		l->clear_block = block;
+		l->clear_unwritten = true;
 	}
 	l->clear_at = at;
 	w->kind = TD_WORK_STEP;
-	if (any)
-		write_block(e, block, w);
+}
+
+/* Has clearing left the block whose cleared marks are to be written? */
+static bool is_block_cleared(const struct td_ledger *l)
+{
+	return l->clear_unwritten && (l->clear_at >= l->nr_marks ||
+				      l->clear_at / TD_BLOCK_MARKS != l->clear_block);
 }
 
 static void begin_clearing(struct td_engine *e, bool aged)
@@ -457,6 +462,11 @@ bool td_marks_next(struct td_engine *e, struct td_work *w,
 	if (set_next(e, w, woken))
 		return true;
 	l->clear_at = next_in_image(l, l->clear_at);
+	if (is_block_cleared(l)) {
+		l->clear_unwritten = false;
+		write_block(e, l->clear_block, w);
+		return true;
+	}
 	if (l->clear_at < l->nr_marks) {
 		clear_next(e, w);
 		return true;

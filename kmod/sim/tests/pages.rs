@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! A checkpoint leaves pages out that groups stand for, and then the ring has no room for these groups.
+//! A checkpoint leaves pages out that groups stand for. Then the ring has no room for these groups, or one of them is lost.
 
 use std::collections::VecDeque;
 
@@ -44,6 +44,8 @@ struct Cache {
     engine: Engine,
     image: Vec<u8>,
     heads: u32,
+    /// No group was written since the last head.
+    head_is_last: bool,
     /// The records that the groups so far have.
     recorded: Vec<u64>,
 }
@@ -59,6 +61,7 @@ impl Cache {
             engine: loaded(&image),
             image,
             heads: 0,
+            head_is_last: false,
             recorded: vec![0; SLOTS as usize],
         }
     }
@@ -108,9 +111,13 @@ impl Cache {
         let woken = self.engine.io_done(work.kind, true);
         due.extend(woken.into_iter().map(|(_, actions)| actions));
         match work.kind {
-            WorkKind::Group => self.note_records(),
+            WorkKind::Group => {
+                self.head_is_last = false;
+                self.note_records();
+            }
             WorkKind::Head => {
                 self.heads += 1;
+                self.head_is_last = true;
                 self.is_recorded();
             }
             _ => {}
@@ -145,6 +152,12 @@ impl Cache {
 }
 
 fn loaded(image: &[u8]) -> Engine {
+    let (engine, end) = load(image);
+    assert_eq!(end, Loaded::Good);
+    engine
+}
+
+fn load(image: &[u8]) -> (Engine, Loaded) {
     let mut engine = Engine::new(&Core::linked(), geometry(), Mode::WriteBack);
     let mut load = engine.load();
     while let Some((sector, sectors)) = load.wants() {
@@ -155,8 +168,35 @@ fn loaded(image: &[u8]) -> Engine {
         bytes.copy_from_slice(&image[sector as usize * 512..][..bytes.len()]);
         load.feed((sectors > 0).then_some(&*bytes));
     }
-    assert_eq!(load.end(), Loaded::Good);
-    engine
+    let end = load.end();
+    (engine, end)
+}
+
+/// Whether groups stand for pages of the newest checkpoint: they were durable before its head.
+fn needs_groups(image: &[u8]) -> bool {
+    let checkpoint = geometry().checkpoint;
+    let area = checkpoint.length as usize / 2 * 512;
+    let heads = [0, 1].map(|which| {
+        let head = &image[checkpoint.start as usize * 512 + which * area..];
+        // `number`, `group` and `until`: kmod/FORMAT.md.
+        [16, 24, 48].map(|at| u64::from_le_bytes(head[at..at + 8].try_into().unwrap()))
+    });
+    heads
+        .iter()
+        .max()
+        .is_some_and(|[_, group, until]| until > group)
+}
+
+/// The group that was written last: its blocks in the image.
+fn last_group(image: &mut [u8]) -> Vec<&mut [u8]> {
+    let journal = geometry().journal;
+    let ring = &mut image[journal.start as usize * 512..][..journal.length as usize * 512];
+    let number = |block: &[u8]| u64::from_le_bytes(block[16..24].try_into().unwrap());
+    let blocks: Vec<_> = ring.chunks_mut(4096).collect();
+    let last = blocks.iter().map(|block| number(block)).max().unwrap();
+    assert!(last > 0);
+    let of_last = |block: &&mut [u8]| number(block) == last;
+    blocks.into_iter().filter(of_last).collect()
 }
 
 // promise 10: engine/pages::pages_that_are_left_out_are_written_when_the_ring_is_full
@@ -187,4 +227,24 @@ fn pages_that_are_left_out_are_written_when_the_ring_is_full() {
     }
     cache.begin(ReqKind::Flush, 0);
     assert!(cache.heads > heads, "the ring had room");
+}
+
+// promise 1: engine/pages::a_lost_group_in_front_of_a_head_is_not_taken_for_a_torn_one
+#[test]
+fn a_lost_group_in_front_of_a_head_is_not_taken_for_a_torn_one() {
+    let mut cache = Cache::new();
+    let mut new = 500_000..;
+    let mut due = VecDeque::new();
+    while !(cache.head_is_last && needs_groups(&cache.image)) {
+        cache.begin(ReqKind::Write, new.next().unwrap());
+        cache.begin(ReqKind::Flush, 0);
+        while cache.work(&mut due) {}
+    }
+    let mut image = cache.image.clone();
+    assert_eq!(load(&image).1, Loaded::Good);
+    for block in last_group(&mut image) {
+        block.fill(0);
+    }
+    // Without the group a page that was left out would be older than the head, and nothing would say so.
+    assert_eq!(load(&image).1, Loaded::Damaged);
 }
