@@ -8,8 +8,9 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::guest_kernel::{self, Kernel};
-use tandem_harness::apt::{self, Family};
+use tandem_harness::apt;
 use tandem_harness::cx::{Cx, say};
+use tandem_harness::machine::Family;
 use tandem_harness::{hash, run};
 
 /// Name and password of the guest's user, who may administer the machine as the owner of a desktop does.

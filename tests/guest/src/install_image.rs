@@ -11,8 +11,8 @@ use anyhow::{Result, bail};
 use crate::guest_kernel::{self, Kernel};
 use crate::image::{self, Image, LEFT_OUT};
 use crate::vm::Parts;
-use tandem_harness::apt::Family;
 use tandem_harness::cx::{Cx, say};
+use tandem_harness::machine::Family;
 use tandem_harness::{apt, hash, run};
 
 /// What a machine has on which modules are built, beside the desktop of tests/guest/machine/packages.

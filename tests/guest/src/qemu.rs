@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use tandem_harness::apt::{Apt, Family};
+use tandem_harness::apt::Apt;
 use tandem_harness::cx::{Cx, say};
+use tandem_harness::machine::Family;
 use tandem_harness::pins::Pin;
 use tandem_harness::{fetch, hash, pins, run};
 

@@ -9,42 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::cx::Cx;
+use crate::machine::Family;
 use crate::run;
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Package lists older than this are fetched anew before a package is looked up.
 const LISTS_AGE: Duration = Duration::from_secs(24 * 3600);
-
-/// A release of Debian with its backports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// Debian 12. Packages that the machine has count as installed.
-    Bookworm,
-    /// Debian 13. Nothing counts as installed.
-    Trixie,
-}
-
-impl Family {
-    /// The family of a suite.
-    pub fn of(suite: &str) -> Result<Self> {
-        match suite.split('-').next() {
-            Some("bookworm") => Ok(Self::Bookworm),
-            Some("trixie") => Ok(Self::Trixie),
-            _ => bail!("no apt family for the suite {suite}"),
-        }
-    }
-
-    /// Debian's name of the release, which is also that of its first suite.
-    pub fn codename(self) -> &'static str {
-        match self {
-            Self::Bookworm => "bookworm",
-            Self::Trixie => "trixie",
-        }
-    }
-}
 
 /// A version of a package that a suite offers.
 #[derive(Debug, PartialEq, Eq)]

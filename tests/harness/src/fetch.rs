@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::apt::{Apt, Family};
+use crate::apt::Apt;
 use crate::cx::{Cx, notice, say};
+use crate::machine::Family;
 use crate::pins::Pin;
 use crate::{hash, run};
 

@@ -1,7 +1,35 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The systems that the virtual machine can have.
+//! Releases of Debian, and the systems that the virtual machine can have.
 
-use crate::apt::Family;
+use anyhow::{Result, bail};
+
+/// A release of Debian with its backports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Debian 12. Packages that the machine has count as installed.
+    Bookworm,
+    /// Debian 13. Nothing counts as installed.
+    Trixie,
+}
+
+impl Family {
+    /// The family of a suite.
+    pub fn of(suite: &str) -> Result<Self> {
+        match suite.split('-').next() {
+            Some("bookworm") => Ok(Self::Bookworm),
+            Some("trixie") => Ok(Self::Trixie),
+            _ => bail!("no apt family for the suite {suite}"),
+        }
+    }
+
+    /// Debian's name of the release, which is also that of its first suite.
+    pub fn codename(self) -> &'static str {
+        match self {
+            Self::Bookworm => "bookworm",
+            Self::Trixie => "trixie",
+        }
+    }
+}
 
 /// A release of Debian and a kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

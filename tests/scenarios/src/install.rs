@@ -19,8 +19,8 @@ use tandem_guest::disks::{self, Pair, Scratch};
 use tandem_guest::guest::{LONG, MOUNT_POINT, SHORT};
 use tandem_guest::install_image;
 use tandem_guest::vm::{Parts, Vm};
-use tandem_harness::apt::Family;
 use tandem_harness::layer::Run;
+use tandem_harness::machine::Family;
 
 /// Longest installation: DKMS builds the module, under emulation on a busy machine.
 const INSTALL: Duration = Duration::from_secs(1500);
