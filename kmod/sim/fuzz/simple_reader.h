@@ -211,7 +211,7 @@ static bool simple_load(struct cache *c, struct simple *s)
 		return false;
 	s->checkpoint = best.number;
 	s->group = best.group;
-	return simple_journal(c, s, best.block);
+	return simple_journal(c, s, best.block) && best.until <= s->group;
 }
 
 static bool simple_mark(struct cache *c, u32 region)
