@@ -244,7 +244,7 @@ static bool waits_for_records(struct td_engine *e)
 	if (l->page < td_page_count(e->layout.slots)) {
 		if (l->nr_pending < PENDING_MAX)
 			return false;
-		if (!l->sweep_on && !l->sweep_wanted)
+		if (!l->sweep_wanted)
 			td_ledger_want_sweep(e);
 		return true;
 	}
@@ -257,10 +257,8 @@ static void take_head(struct td_engine *e, struct td_work *w)
 {
 	struct td_ledger *l = &e->ledger;
 
-	/* P8; a group that is applied is durable, though it may still be under way. */
-	l->checkpoint_until = l->group;
-	if (l->group_phase == TD_GROUP_WRITTEN && l->group_entries && !l->group_applied)
-		l->checkpoint_until--;
+	/* P8 */
+	l->checkpoint_until = l->group_durable;
 	w->kind = TD_WORK_HEAD;
 	w->sector = head_sector(l);
 	w->sectors = TD_BLOCK_SECTORS;

@@ -71,6 +71,7 @@ void td_ledger_init(struct td_engine *e, const struct td_super *sb)
 	l->super = *sb;
 	l->ring_blocks = (u32)(sb->journal.length / TD_BLOCK_SECTORS);
 	l->group = 1;
+	l->group_durable = 1;
 	l->checkpoint = 1;
 	l->dirty_limit = (u64)-1;
 	l->places_limit = (u32)-1;
@@ -484,6 +485,7 @@ bool td_group_done(struct td_engine *e, struct td_list *woken)
 		l->group_phase = TD_GROUP_NONE;
 		return false;
 	}
+	l->group_durable = l->group;
 	if (l->group_applied < l->group_entries) {
 		apply_records(e);
 		return true;

@@ -137,6 +137,7 @@ struct td_ledger {
 	u64 sweep_done;
 	u32 sweep_cursor;		/* index in pending[] where the sweep goes on */
 	u32 group_entries;		/* of the group being written */
+	u64 group_durable;		/* groups below it are durable */
 	u32 group_applied;		/* of them: memory shows that they are durable */
 	u8 group_phase;			/* ledger_int.h */
 	bool sweep_wanted;

@@ -262,6 +262,7 @@ static void take_over(struct td_load *l)
 
 	ledger->checkpoint = l->checkpoint.number;
 	ledger->group = l->group;
+	ledger->group_durable = l->group;
 	ledger->head = l->head == ledger->ring_blocks ? 0 : l->head;
 	ledger->used = l->used;
 	ledger->scrub = true;

@@ -173,14 +173,12 @@ void td_marks_loaded(struct td_ledger *l, u32 region)
 	set_in_image(l, region);
 }
 
-/* Does @region need a write of its block to be marked? (CLEAR, or CLEARING and done.) */
+/* Does @region need a write of its block to be marked? None is under way (M6). */
 static bool is_clear(const struct td_ledger *l, u32 region)
 {
 	u8 state = l->marks[region].state;
 
-	return state == TD_MARK_CLEAR ||
-	       (state == TD_MARK_CLEARING &&
-		!(l->marks_on && l->marks_block == region / TD_BLOCK_MARKS));
+	return state == TD_MARK_CLEAR || state == TD_MARK_CLEARING;
 }
 
 bool td_marks_is_set(const struct td_engine *e, const struct td_req *r)

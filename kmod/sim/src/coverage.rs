@@ -22,8 +22,8 @@ const FILES: [&str; 7] = [
 /// What this program does with a core that counts.
 const RUNS: [&[&str]; 3] = [
     &["cases"],
-    &["crash", "--cuts", "40000", "--threads", "1", "--brief"],
-    &["random", "--seeds", "6", "--requests", "20000", "--brief"],
+    &["crash", "--cuts", "60000", "--threads", "1", "--brief"],
+    &["random", "--seeds", "8", "--requests", "20000", "--brief"],
 ];
 
 /// Branches of a file, or of several.
