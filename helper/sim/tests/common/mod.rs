@@ -288,7 +288,7 @@ pub fn block(name: &str) -> OwnedObjectPath {
     OwnedObjectPath::try_from(format!("/org/freedesktop/UDisks2/block_devices/{name}")).unwrap()
 }
 
-/// What serves the caches of the tests: dm-cache if `TANDEM_TEST_TARGET` is `dm-cache`.
+/// The target that serves the caches of the tests: dm-cache if `TANDEM_TEST_TARGET` is `dm-cache`.
 pub fn target() -> Target {
     match std::env::var("TANDEM_TEST_TARGET").as_deref() {
         Ok("dm-cache") => Target::DmCache,

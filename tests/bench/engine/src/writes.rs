@@ -217,7 +217,14 @@ impl Server {
     }
 }
 
-fn new_request(kind: ReqKind, sector: u64, count: u64, parts: u32, stream: bool) -> NewRequest {
+/// A request with this many parts, as [`NewRequest`] says.
+pub(crate) fn new_request(
+    kind: ReqKind,
+    sector: u64,
+    count: u64,
+    parts: u32,
+    stream: bool,
+) -> NewRequest {
     NewRequest {
         kind,
         sector,

@@ -89,7 +89,7 @@ impl Control {
             let (uses, opened) = (uses(&info.device().to_string()), info.open_count());
             may_pass_through(ours, devices, uses, opened)
                 .map_err(|why| other("stop the cache", why))?;
-            // What programs wrote to the mapping itself, such as changed settings of the file system.
+            // Programs may have written to the mapping itself, such as changed settings of the file system.
             let written = File::open(format!("/dev/mapper/{}", mapping_name(uuid)));
             let written = written.and_then(|mapping| mapping.sync_all());
             written.map_err(|e| other("write what is left", e))?;
@@ -141,7 +141,7 @@ fn may_pass_through(
 fn forget_udev(socket: &Path) -> io::Result<()> {
     match UnixStream::connect(socket) {
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(socket),
-        // It is of another type than this connection.
+        // The socket is of another type than this connection.
         _ => Ok(()),
     }
 }

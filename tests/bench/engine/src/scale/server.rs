@@ -83,16 +83,7 @@ fn new_request(
         ReqKind::Read | ReqKind::Write if !stream => engine.span(kind, sector, count).frames,
         _ => 0,
     };
-    NewRequest {
-        kind,
-        sector,
-        count,
-        parts,
-        no_memory: false,
-        stream,
-        lent: false,
-        fua: false,
-    }
+    crate::writes::new_request(kind, sector, count, parts, stream)
 }
 
 /// One cache with its requests in flight. The devices answer when [`Server::go_on`] runs.
