@@ -7,20 +7,23 @@
 # place of dracut's own.
 # shellcheck disable=SC2154
 check() {
-	local module records=${DRACUT_TMPDIR:?}/tandem
+	local module lacking=() records=${DRACUT_TMPDIR:?}/tandem
 	rm -rf "$records"
 	/usr/libexec/tandem-assemble export "$records" >"$records.modules" || {
 		dwarning "tandem: the records of caches cannot be copied; this kernel starts without the cache"
 		return 1
 	}
-	[ -d "$records" ] || return 1
 	while read -r module; do
 		modinfo -k "$kernel" "$module" >/dev/null 2>&1 || {
-			dwarning "tandem: kernel $kernel has no module $module; it starts without the cache"
-			return 1
+			dwarning "tandem: kernel $kernel has no module $module; it starts without the caches that need it"
+			lacking+=("$module")
 		}
 	done <"$records.modules"
-	return 0
+	if [ ${#lacking[@]} -gt 0 ]; then
+		rm -rf "$records"
+		/usr/libexec/tandem-assemble export "$records" "${lacking[@]}" >"$records.modules" || return 1
+	fi
+	[ -d "$records" ]
 }
 
 # Called by dracut: the rules and the program that name mappings.

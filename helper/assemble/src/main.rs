@@ -52,6 +52,8 @@ enum Command {
     Export {
         /// Empty, or not there
         folder: PathBuf,
+        /// Modules that the kernel lacks: the records of the caches that need one of these are left out
+        lacking: Vec<String>,
     },
     /// Fail if the initial file system of the running kernel lacks its records
     #[command(long_flag = "in-initramfs")]
@@ -130,15 +132,16 @@ fn main() -> ExitCode {
         }
         Some(Command::Note) => kernel_caches::end(),
         Some(Command::Stop) => stop::run(),
-        Some(Command::Export { folder: to }) => {
-            match initramfs::export(&Store::open_untidied(folder), &to) {
-                Ok(modules) => modules.iter().for_each(|module| println!("{module}")),
-                Err(e) => {
-                    tracing::error!("the records are not copied to {}: {e}", to.display());
-                    return ExitCode::FAILURE;
-                }
+        Some(Command::Export {
+            folder: to,
+            lacking,
+        }) => match initramfs::export(&Store::open_untidied(folder), &to, &lacking) {
+            Ok(modules) => modules.iter().for_each(|module| println!("{module}")),
+            Err(e) => {
+                tracing::error!("the records are not copied to {}: {e}", to.display());
+                return ExitCode::FAILURE;
             }
-        }
+        },
         Some(Command::InInitramfs) => {
             if !initramfs::is_complete(&Store::open_untidied(folder)) {
                 tracing::error!("the initial file system of the running kernel was not made anew");
@@ -187,10 +190,11 @@ mod tests {
         }
         assert_eq!(count, 8);
         assert!(parsed(&[]).is_none());
-        let Some(Command::Export { folder }) = parsed(&["--export", "/tmp/x"]) else {
+        let Some(Command::Export { folder, lacking }) = parsed(&["--export", "/tmp/x"]) else {
             panic!("the older form names no folder");
         };
         assert_eq!(folder, Path::new("/tmp/x"));
+        assert!(lacking.is_empty());
     }
 
     #[test]

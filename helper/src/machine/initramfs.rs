@@ -18,11 +18,21 @@ const MADE: &str = "/run/tandem-initramfs";
 
 /// Copies the records that an initial file system needs into a folder that is empty or not there. Returns the modules of the
 /// kernel that serve them; none if there is no such record. The copies do not say what may be true at one start only.
+/// `lacking`: modules that the kernel does not have; the records of the caches that need one of these are left out.
 ///
 /// # Errors
 /// If the folder cannot be written.
-pub fn export(store: &Store, folder: &Path) -> io::Result<Vec<&'static str>> {
-    let records: Vec<_> = store.caches().into_iter().filter(is_needed).collect();
+pub fn export(store: &Store, folder: &Path, lacking: &[String]) -> io::Result<Vec<&'static str>> {
+    let lacks = |target| {
+        modules(target)
+            .iter()
+            .any(|&module| lacking.iter().any(|l| l == module))
+    };
+    let records: Vec<_> = store
+        .caches()
+        .into_iter()
+        .filter(|record| is_needed(record) && !lacks(record.pair.target))
+        .collect();
     if records.is_empty() {
         return Ok(Vec::new());
     }
@@ -83,7 +93,7 @@ mod tests {
             ..Pair::nowhere(Mode::Writethrough)
         };
         store.save_cache(&CacheRecord::new(pair("a"))).unwrap();
-        assert!(export(&store, &to).unwrap().is_empty());
+        assert!(export(&store, &to, &[]).unwrap().is_empty());
         assert!(!to.exists());
         let system = CacheRecord::prepared(pair("b"), "boot".into(), true);
         let removed = CacheRecord {
@@ -95,7 +105,7 @@ mod tests {
         for record in [&system, &removed, &volume] {
             store.save_cache(record).unwrap();
         }
-        assert_eq!(export(&store, &to).unwrap(), ["dm_tandem"]);
+        assert_eq!(export(&store, &to, &[]).unwrap(), ["dm_tandem"]);
         let expected = CacheRecord {
             in_initramfs: true,
             ..CacheRecord::new(pair("b"))
@@ -108,7 +118,7 @@ mod tests {
     fn the_modules_are_those_of_what_serves_the_caches() {
         let root = tempfile::tempdir().unwrap();
         let store = Store::open(root.path()).unwrap();
-        let needed = |digit: &str, target| {
+        let needed = |digit: &str, target, lacking: &[&str]| {
             let pair = Pair {
                 uuid: digit.repeat(32),
                 target,
@@ -116,11 +126,24 @@ mod tests {
             };
             let record = CacheRecord::prepared(pair, "boot".into(), true);
             store.save_cache(&record).unwrap();
-            export(&store, &root.path().join(digit)).unwrap()
+            let lacking: Vec<_> = lacking.iter().map(|&name| name.to_owned()).collect();
+            let to = root.path().join(digit);
+            let modules = export(&store, &to, &lacking).unwrap();
+            let copies = to
+                .exists()
+                .then(|| Store::open_untidied(&to).caches().len());
+            (modules, copies.unwrap_or(0))
         };
-        let of_kernel = ["dm_cache", "dm_cache_smq"];
-        assert_eq!(needed("a", Target::DmCache), of_kernel);
-        let both = ["dm_tandem", "dm_cache", "dm_cache_smq"];
-        assert_eq!(needed("b", Target::Tandem), both);
+        let of_kernel = vec!["dm_cache", "dm_cache_smq"];
+        assert_eq!(needed("a", Target::DmCache, &[]), (of_kernel.clone(), 1));
+        let both = vec!["dm_tandem", "dm_cache", "dm_cache_smq"];
+        assert_eq!(needed("b", Target::Tandem, &[]), (both, 2));
+        // A kernel that cannot serve one of the caches serves the other.
+        let without = needed("c", Target::Tandem, &["dm_tandem"]);
+        assert_eq!(without, (of_kernel, 1));
+        let without = needed("d", Target::Tandem, &["dm_cache_smq"]);
+        assert_eq!(without, (vec!["dm_tandem"], 3));
+        let without = needed("e", Target::Tandem, &["dm_tandem", "dm_cache"]);
+        assert_eq!(without, (vec![], 0));
     }
 }
