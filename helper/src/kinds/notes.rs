@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use tandem_api::{Failure, OtherKind};
+use tandem_api::Failure;
 
 /// The folder of the notes. A start of the machine empties it: after that nothing of a removal is under way.
 pub(super) const FOLDER: &str = "/run/tandem/others";
@@ -20,10 +20,10 @@ const MODES: &str = "/var/lib/tandem/modes";
 
 /// The folder of the note on a removal.
 pub(super) fn folder(removal: &OtherRemoval) -> &'static Path {
-    Path::new(match (removal.task, removal.kind) {
-        (OtherTask::MakePlain, _) => MOVES,
-        (OtherTask::WriteBack, OtherKind::LvmCache) => MODES,
-        (OtherTask::Remove | OtherTask::WriteBack, _) => FOLDER,
+    Path::new(match removal.task {
+        OtherTask::MakePlain => MOVES,
+        _ if removal.outlives_a_start() => MODES,
+        OtherTask::Remove | OtherTask::WriteBack => FOLDER,
     })
 }
 
@@ -142,6 +142,7 @@ pub(super) fn remove(path: &Path) {
 mod tests {
     use super::*;
     use crate::kinds::tests::removal;
+    use tandem_api::OtherKind;
 
     #[test]
     fn a_removal_is_found_by_its_note_and_not_by_half_a_note() {

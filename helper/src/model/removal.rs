@@ -49,6 +49,12 @@ pub struct OtherRemoval {
 }
 
 impl OtherRemoval {
+    /// Whether the system keeps what is to be put back over a start of the machine. The cache may appear later than the
+    /// service then.
+    pub fn outlives_a_start(&self) -> bool {
+        (self.task, self.kind) == (OtherTask::WriteBack, OtherKind::LvmCache)
+    }
+
     /// UUID of a volume of LVM, 32 letters and digits.
     pub fn volume_uuid(&self) -> &str {
         self.id

@@ -73,10 +73,15 @@ impl Service {
         let _ = timeout(LIMIT, self.others_looked.notified()).await;
     }
 
-    async fn show_others(&self, now: Vec<OtherCache>) {
+    async fn show_others(self: &Arc<Self>, now: Vec<OtherCache>) {
         let before = std::mem::replace(&mut self.inner().others, now.clone());
         if before == now {
             return;
+        }
+        let was_there = |cache: &OtherCache| before.iter().any(|then| then.id == cache.id);
+        let came: Vec<_> = now.iter().filter(|cache| !was_there(cache)).collect();
+        if !came.is_empty() {
+            self.take_up_removals_of(&came).await;
         }
         self.tell("the caches of other systems", async |manager, emitter| {
             manager.other_caches_changed(emitter).await

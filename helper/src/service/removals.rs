@@ -135,9 +135,23 @@ impl Service {
             .await
     }
 
-    /// Takes up the removals that were under way when an earlier process of the service was killed.
+    /// Takes up the removals that were under way when an earlier process of the service was killed. What outlives a start of the
+    /// machine is taken up when its cache is seen.
     pub(super) async fn take_up_removals(self: &Arc<Self>) {
-        for removal in self.host.begun_removals().await {
+        self.take_up(|removal| !removal.outlives_a_start()).await;
+    }
+
+    /// Takes up what an earlier process, or an earlier start of the machine, has left to be put back at these caches, which
+    /// were not there before.
+    pub(super) async fn take_up_removals_of(self: &Arc<Self>, came: &[&OtherCache]) {
+        let is_there = |removal: &OtherRemoval| came.iter().any(|cache| cache.id == removal.id);
+        self.take_up(|removal| removal.outlives_a_start() && is_there(removal))
+            .await;
+    }
+
+    async fn take_up(self: &Arc<Self>, wanted: impl Fn(&OtherRemoval) -> bool) {
+        let begun = self.host.begun_removals().await.into_iter();
+        for removal in begun.filter(wanted).collect::<Vec<_>>() {
             let name = removal.name.clone();
             if let Err(e) = self.begin_other(removal, false).await {
                 tracing::error!("cannot follow the removal of the cache {name}: {e}");
