@@ -145,6 +145,17 @@ pub async fn remove(desktop: &Desktop, remove: &Remove) -> Result<()> {
     desktop.shot("13-plain")
 }
 
+/// Removes the cache of another system, the only one in the overview.
+pub async fn remove_other(desktop: &Desktop, remove: &Remove) -> Result<()> {
+    desktop.press("Cache Menu").await?;
+    desktop.press("*Remove…").await?;
+    let agree = agreement(desktop).await?;
+    desktop.step("the app says what removing does, and asks");
+    desktop.shot("remove-other")?;
+    desktop.press(&agree).await?;
+    authenticate(desktop, remove.password.as_deref(), "authentication").await
+}
+
 /// Waits until the window offers to speed up more disks than before; other disks are offered all the time. The page with
 /// these buttons stays in the tree.
 pub async fn offered_again(desktop: &Desktop, before: usize) -> Result<()> {

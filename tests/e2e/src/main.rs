@@ -62,6 +62,8 @@ enum Command {
     Show(flow::Show),
     /// Remove the cache.
     Remove(flow::Remove),
+    /// Remove the cache of another system from the overview.
+    RemoveOther(flow::Remove),
     /// Go through the wizard with the keyboard alone.
     CreateByKeys(flow::Create),
     /// Remove the cache with the keyboard alone.
@@ -102,6 +104,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Create(create) => flow::create(&desktop, &create).await,
         Command::Show(show) => flow::show(&desktop, &show).await,
         Command::Remove(remove) => flow::remove(&desktop, &remove).await,
+        Command::RemoveOther(remove) => flow::remove_other(&desktop, &remove).await,
         Command::CreateByKeys(create) => keyboard::create(&desktop, &create).await,
         Command::RemoveByKeys(remove) => keyboard::remove(&desktop, &remove).await,
         Command::Tray(tray) => tray::open(&desktop, &tray).await,

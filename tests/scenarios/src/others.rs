@@ -2,6 +2,8 @@
 //! Caches that other systems have made, by their own tools: each is seen with its disk and its SSD, and none of its devices
 //! is offered. All are written back and removed while they are in use.
 
+mod clicks;
+mod cut;
 mod lvm;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -200,8 +202,22 @@ tandemctl plan --erase-ssd FREE SSD3"#;
 /// Bytes a second that a slow disk accepts.
 const SLOW: u64 = 256 << 10;
 
-/// Runs the layer.
+/// Runs the layer: one machine with all set-ups, one in whose window is clicked, and one whose power is cut.
 pub fn run(run: &mut Run) -> Result<()> {
+    let alone: [(&str, fn(&mut Run) -> Result<()>); 2] =
+        [(clicks::CASE, clicks::run), (cut::CASE, cut::run)];
+    for (case, part) in alone {
+        if run.wants(case) {
+            part(run)?;
+        }
+    }
+    match run.is_done() {
+        true => Ok(()),
+        false => together(run),
+    }
+}
+
+fn together(run: &mut Run) -> Result<()> {
     let parts = Parts::get(run.cx)?;
     let scratch = Scratch::new()?;
     let (_, mut vm) = machine_with_root(run, &parts, &scratch)?;
