@@ -20,13 +20,28 @@ const DISPLAY: usize = 70;
 /// Numbers of displays between those of two lanes.
 const APART: usize = 20;
 
-/// A test program.
+/// A run of a test program.
 struct Program {
-    /// Name of the program, without the hash that cargo appends.
+    /// Name of the results: of the program, without the hash that cargo appends, or of its second run.
     name: String,
     file: PathBuf,
     /// The folder of its package, in which its tests run.
     folder: PathBuf,
+    /// Name of the file of its output.
+    log: PathBuf,
+    again: Option<&'static Again>,
+}
+
+/// A second run of a test program, in another setting.
+pub struct Again {
+    /// Name of its results. `--case` names its tests with this name and `::` in front.
+    pub name: &'static str,
+    /// The program, by its name without the hash.
+    pub program: &'static str,
+    /// A variable of its environment, and its value.
+    pub setting: (&'static str, &'static str),
+    /// Parts of the names of tests that do not run.
+    pub without: &'static [&'static str],
 }
 
 /// Builds and runs the tests of some packages, and counts each test. `shown`: each program runs on an X server. `without`:
@@ -35,7 +50,26 @@ struct Program {
 /// # Errors
 /// The packages do not build.
 pub fn run(run: &mut Run, packages: &[&str], shown: bool, without: &[&str]) -> Result<()> {
-    let programs = built(run, packages)?;
+    run_again(run, packages, shown, without, &[])
+}
+
+/// As [`run`]; some programs run a second time.
+pub fn run_again(
+    run: &mut Run,
+    packages: &[&str],
+    shown: bool,
+    without: &[&str],
+    again: &'static [Again],
+) -> Result<()> {
+    let mut programs = built(run, packages)?;
+    for again in again {
+        let first = programs.iter().find(|first| first.name == again.program);
+        let first = first.with_context(|| format!("there is no program {}", again.program))?;
+        let second = first.again(again);
+        programs.push(second);
+    }
+    let case = run.case.clone();
+    programs.retain(|program| program.has(case.as_deref()));
     let logs = run.log.with_extension("programs");
     if logs.exists() {
         fs::remove_dir_all(&logs)?;
@@ -46,12 +80,11 @@ pub fn run(run: &mut Run, packages: &[&str], shown: bool, without: &[&str]) -> R
         let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.pop_front()
     };
-    let case = run.case.clone();
     let lane = |lane: usize| {
         let mut ended = Vec::new();
         while let Some(program) = next() {
             let display = shown.then_some(DISPLAY + lane * APART);
-            let log = logs.join(program.file.file_name().unwrap_or_default());
+            let log = logs.join(&program.log);
             let mut command = program.command(display, without, case.as_deref());
             ended.push((program, run::logged(&mut command, &log), log));
         }
@@ -87,6 +120,26 @@ pub fn run(run: &mut Run, packages: &[&str], shown: bool, without: &[&str]) -> R
 }
 
 impl Program {
+    fn again(&self, again: &'static Again) -> Self {
+        Self {
+            name: again.name.to_owned(),
+            file: self.file.clone(),
+            folder: self.folder.clone(),
+            log: again.name.into(),
+            again: Some(again),
+        }
+    }
+
+    /// Whether the selected test may be one of this run.
+    fn has(&self, case: Option<&str>) -> bool {
+        self.again.is_none() || case.is_none_or(|case| case.starts_with(&self.prefix()))
+    }
+
+    /// How `--case` names the tests of a second run.
+    fn prefix(&self) -> String {
+        format!("{}::", self.name)
+    }
+
     fn command(&self, display: Option<usize>, without: &[&str], case: Option<&str>) -> Command {
         let mut command = match display {
             Some(number) => {
@@ -101,11 +154,16 @@ impl Program {
         };
         // The output of passed tests says which of them skipped themselves.
         command.arg("--show-output").current_dir(&self.folder);
-        for name in without {
+        let own = self.again.map_or(&[][..], |again| again.without);
+        for name in without.iter().chain(own) {
             command.args(["--skip", name]);
         }
+        if let Some(again) = self.again {
+            command.env(again.setting.0, again.setting.1);
+        }
         if let Some(case) = case {
-            command.args(["--exact", case]);
+            let prefix = self.again.map(|_| self.prefix()).unwrap_or_default();
+            command.args(["--exact", case.strip_prefix(&prefix).unwrap_or(case)]);
         }
         command
     }
@@ -132,11 +190,16 @@ fn built(run: &Run, packages: &[&str]) -> Result<Vec<Program>> {
         let manifest = message["manifest_path"].as_str().unwrap_or_default();
         let folder = Path::new(manifest).parent();
         let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
+        let name = name
+            .rsplit_once('-')
+            .map_or(&*name, |(name, _)| name)
+            .to_owned();
         programs.push(Program {
-            name: name.to_owned(),
+            name,
             folder: folder.context("cargo names no manifest")?.to_owned(),
+            log: file.file_name().unwrap_or_default().into(),
             file,
+            again: None,
         });
     }
     Ok(programs)

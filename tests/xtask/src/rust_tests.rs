@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Layers of tests that cargo runs; each test is counted by its own line.
 
-use std::fs;
 use std::process::Command;
 use tandem_harness::deps::Need;
 use tandem_harness::sample;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
-use crate::cargo_tests;
+use crate::cargo_tests::{self, Again};
 
 use tandem_harness::layer::{Layer, Run, When};
 
-use tandem_harness::{libtest, programs, run, seed};
+use tandem_harness::{programs, run, seed};
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -111,37 +110,23 @@ const FRESH: [(&str, &[&str]); 4] = [
 ];
 
 fn programs(run: &mut Run) -> Result<()> {
-    let is_here = |case: &String| {
-        WITH_DM_CACHE
-            .iter()
-            .any(|suite| case.starts_with(suite.name))
-    };
-    if !run.case.as_ref().is_some_and(is_here) {
-        cargo_tests::run(run, &PROGRAMS, false, &[])?;
-    }
-    WITH_DM_CACHE
-        .iter()
-        .try_for_each(|suite| suite.with_dm_cache(run))
+    cargo_tests::run_again(run, &PROGRAMS, false, &[], &WITH_DM_CACHE)
 }
 
-/// A suite of the service that also runs with dm-cache in the place of our module.
-struct Suite {
-    /// Name of the results.
-    name: &'static str,
-    test: &'static str,
-    /// Parts of the names of tests for what dm-cache does not have: write-back, and its settings.
-    without: &'static [&'static str],
-}
-
-const WITH_DM_CACHE: [Suite; 2] = [
-    Suite {
+/// Has the suites of the service use dm-cache in the place of our module.
+const DM_CACHE: (&str, &str) = ("TANDEM_TEST_TARGET", "dm-cache");
+/// The suites that run with dm-cache too, without the tests of what dm-cache does not have: write-back, and its settings.
+static WITH_DM_CACHE: [Again; 2] = [
+    Again {
         name: "dm-cache-conformance",
-        test: "conformance",
+        program: "conformance",
+        setting: DM_CACHE,
         without: &["simulated::", "settings::", "writeback::"],
     },
-    Suite {
+    Again {
         name: "dm-cache-recovery",
-        test: "recovery",
+        program: "recovery",
+        setting: DM_CACHE,
         without: &[
             "drain::",
             "giving_up::",
@@ -155,45 +140,6 @@ const WITH_DM_CACHE: [Suite; 2] = [
         ],
     },
 ];
-
-impl Suite {
-    fn with_dm_cache(&self, run: &mut Run) -> Result<()> {
-        let one = match run.case.clone() {
-            Some(case) => match case.strip_prefix(self.name) {
-                Some(test) => vec![
-                    "--exact".to_owned(),
-                    test.trim_start_matches(':').to_owned(),
-                ],
-                None => return Ok(()),
-            },
-            None => Vec::new(),
-        };
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo
-            .current_dir(&run.cx.root)
-            .env("TANDEM_TEST_TARGET", "dm-cache")
-            .args([
-                "test",
-                "--package",
-                "tandem-simulated",
-                "--test",
-                self.test,
-                "--",
-            ])
-            .args(self.without.iter().flat_map(|name| ["--skip", name]))
-            .args(one);
-        let log = run.log.with_extension(self.name);
-        let ended = run::logged(&mut cargo, &log);
-        let said = fs::read_to_string(&log)?;
-        run.note(&said);
-        let before = run.tests.len();
-        if libtest::count(run, self.name, &said)? == 0 {
-            ended?;
-        }
-        ensure!(run.tests.len() > before, "{} ran no test", self.name);
-        Ok(())
-    }
-}
 
 fn tools(run: &mut Run) -> Result<()> {
     cargo_tests::run(run, &TOOLS, false, &[])
