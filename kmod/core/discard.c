@@ -29,6 +29,32 @@
 #include "index.h"
 #include "store.h"
 
+#define TRIMS_MAX	9	/* log2 of the most regions marked ahead of a row */
+
+/*
+ * fstrim discards each free extent, in disk order. A discard is the next of a row if it begins
+ * where marks were set ahead of the last one, or in the region behind that. Each next one has
+ * twice as many regions marked ahead, so that a long row waits for few marks, and a discard
+ * alone has none set in vain.
+ */
+u64 td_discard_ahead(struct td_engine *e, const struct td_req *r)
+{
+	u64 region = 1ull << e->ledger.mark_shift;
+	u64 end = r->reach ? r->reach : r->sector + r->count;
+
+	/* A later run of the same discard. */
+	if (r->reach && r->sector > e->trim_sector && end == e->trim_end)
+		return e->trim_ahead;
+	if (r->sector < e->trim_end || r->sector > e->trim_ahead + region)
+		e->trims = 0;
+	else if (e->trims < TRIMS_MAX)
+		e->trims++;
+	e->trim_sector = r->sector;
+	e->trim_end = end;
+	e->trim_ahead = end + region * ((1u << e->trims) - 1);
+	return e->trim_ahead;
+}
+
 /* Dirty quarters of @slot that @r covers whole. */
 static unsigned int quarters_of(const struct td_engine *e, const struct td_req *r, u32 slot)
 {

@@ -14,6 +14,12 @@ static inline void td_disk_read_begins(struct td_engine *e)
 }
 
 /*
+ * The sector up to which marks are to be set when @r, a discard, begins. More than its own are
+ * worth it in a row of discards, as fstrim sends them.
+ */
+u64 td_discard_ahead(struct td_engine *e, const struct td_req *r);
+
+/*
  * May the discard @r drop now the dirty quarters that it covers whole (Q5)? If not, these
  * quarters are cleaned first.
  */

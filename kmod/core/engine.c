@@ -240,8 +240,8 @@ u32 td_begin(struct td_engine *e, struct td_req *r, struct td_list *woken)
 	td_marks_enter(e, r, woken);
 	if (r->stream)
 		td_marks_ahead(e, r, r->sector + TD_AHEAD_SECTORS);
-	else if (r->reach)
-		td_marks_ahead(e, r, r->reach - 1);
+	else if (r->kind == TD_DISCARD)
+		td_marks_ahead(e, r, td_discard_ahead(e, r) - 1);
 	return td_start(e, r, woken);
 }
 

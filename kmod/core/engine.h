@@ -258,6 +258,10 @@ struct td_engine {
 	u64 clean_frame;		/* where cleaning goes on, in disk order */
 	u64 clean_left;			/* frames left of a round begun, or 0 */
 	bool clean_unrecorded;		/* the round met unrecorded dirty quarters */
+	/* Of the last discard (discard.c). */
+	u64 trim_sector, trim_end;
+	u64 trim_ahead;			/* marks are set up to here */
+	u32 trims;			/* discards before it in its row */
 };
 
 /* Two lines, which some processors fetch together: a write would take both from all hits. */

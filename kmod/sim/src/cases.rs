@@ -20,7 +20,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 28] = [
+pub const CASES: [(&str, Play); 29] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -108,6 +108,10 @@ pub const CASES: [(&str, Play); 28] = [
     (
         "a long write in order finds the marks of the next regions set",
         streams::finds_marks_set,
+    ),
+    (
+        "discards in a row find the marks of the next regions set, and a discard alone sets one",
+        streams::discards_find_marks_set,
     ),
     (
         "a synced write over a cached block flushes the SSD once",

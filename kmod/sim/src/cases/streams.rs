@@ -182,3 +182,36 @@ pub(super) fn finds_marks_set(core: &Core) -> Result<(), Fault> {
     ensure!(marks == 0, "after a flush {marks} marks are set");
     world.settle()
 }
+
+/// Of a long row of discards with gaps, few wait for a mark. A discard alone sets that of its own region.
+pub(super) fn discards_find_marks_set(core: &Core) -> Result<(), Fault> {
+    const ROW: u64 = 20;
+    let mut world = world(core, Mode::WriteThrough, ROW + 4)?;
+    let marks = |world: &World| world.engine.facts().marks_set;
+    // The first regions are where a row would begin.
+    ask(&mut world, Verb::Discard, (ROW + 3) * REGION, FRAME)?;
+    world.finish()?;
+    ensure!(
+        marks(&world) == 1,
+        "a discard alone sets {} marks",
+        marks(&world)
+    );
+    let mut waits = 0;
+    for region in 1..=ROW {
+        ask(&mut world, Verb::Discard, region * REGION + FRAME, FRAME)?;
+        waits += u64::from(world.queue.iter().all(|io| io.side != Side::Origin));
+        world.finish()?;
+    }
+    ensure!(
+        (2..=6).contains(&waits),
+        "{waits} of {ROW} discards wait for a mark"
+    );
+    ask(&mut world, Verb::Flush, 0, 0)?;
+    world.finish()?;
+    ensure!(
+        marks(&world) == 0,
+        "after a flush {} marks are set",
+        marks(&world)
+    );
+    world.settle()
+}

@@ -111,6 +111,14 @@ impl World {
             let left = self.engine.layout().origin_sectors - sub.first;
             self.guard.region_written(sub.first, left.min(AHEAD));
         }
+        if let Some(sub) = self
+            .subs
+            .get(&id)
+            .filter(|sub| sub.kind == ReqKind::Discard)
+        {
+            let sectors = self.engine.layout().origin_sectors;
+            self.guard.discarded(sub.first, sub.count, sectors);
+        }
         let dirty = self.engine.facts().dirty;
         self.guard_lone(id)?;
         let Some(request) = self.subs.get(&id).and_then(|sub| sub.request.as_ref()) else {

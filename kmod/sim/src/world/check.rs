@@ -11,6 +11,8 @@ use crate::oracle::Time;
 use crate::queue::Side;
 use crate::stamp::{OpId, Stamp};
 
+/// log2 of the most regions that are marked ahead of a row of discards.
+const TRIMS: u32 = 9;
 /// States of a slot.
 pub(super) const LIVE: u64 = 1;
 
@@ -36,10 +38,22 @@ pub(super) struct Guard {
     warm: Option<Warm>,
     /// Writes that have begun, or started again, since the last flush or tick.
     pub lone: u32,
+    /// The last discard.
+    trim: Trim,
     /// When the last write to the disk was completed, and when the last good flush of the disk began; 0: not known in
     /// this life.
     pub disk_written: Time,
     pub disk_flushed: Time,
+}
+
+/// A discard of a row.
+#[derive(Default)]
+struct Trim {
+    /// Its end, and that of the regions that may have been marked ahead of it, in sectors.
+    end: u64,
+    ahead: u64,
+    /// Discards before it in its row.
+    before: u32,
 }
 
 /// The quarters that a part of a write made dirty when the part began.
@@ -73,6 +87,17 @@ impl Guard {
                 (first >> REGION_SHIFT) as usize..=((first + count - 1) >> REGION_SHIFT) as usize;
             warm.regions_written[regions].fill(true);
         }
+    }
+
+    /// A discard begins, on a disk of so many sectors. Each next one of a row may have twice as many regions marked ahead.
+    pub(super) fn discarded(&mut self, first: u64, count: u64, sectors: u64) {
+        let region = 1 << REGION_SHIFT;
+        let goes_on = (self.trim.end..=self.trim.ahead + region).contains(&first);
+        let before = if goes_on { self.trim.before + 1 } else { 0 };
+        let end = first + count;
+        let ahead = end + region * ((1 << before.min(TRIMS)) - 1);
+        self.trim = Trim { end, ahead, before };
+        self.region_written(first, ahead.min(sectors) - first);
     }
 
     /// A write to the SSD begins. Sectors are counted from the start of the first slot.
