@@ -20,7 +20,7 @@ use self::names::GRUB_BLOCK;
 use tandem_guest::disks::{self, Pair, SYSTEM_PART, Scratch};
 use tandem_guest::guest::MOUNT_POINT;
 use tandem_guest::stage;
-use tandem_guest::vm::{Boot, Disk, Parts, SMALL, Vm};
+use tandem_guest::vm::{Boot, Disk, POWER_OFF, Parts, SMALL, Vm};
 use tandem_harness::cx::{Cx, say};
 use tandem_harness::layer::Run;
 use tandem_harness::{hash, run};
@@ -247,8 +247,12 @@ impl Desk {
     /// Switches the machine off as its user does, and takes the initial file system that it has by then.
     fn power_off(&mut self, run: &Run) -> Result<()> {
         let begun = Instant::now();
-        mem::take(&mut self.vm).map_or(Ok(()), Vm::power_off)?;
+        let off = |vm: Vm| vm.off_by(POWER_OFF);
+        let console = mem::take(&mut self.vm).map_or(Ok(String::new()), off)?;
         run.note(&format!("switched off in {} s", begun.elapsed().as_secs()));
+        for line in console.lines().filter(|line| line.contains("next time")) {
+            run.note(line);
+        }
         let new = self.dir.join("initrd");
         let _ = fs::remove_file(&new);
         let path = format!("/boot/initrd.img-{}", self.parts.kernel.release);
