@@ -21,18 +21,10 @@
 static env_noinline u32 pin_elsewhere(struct td_engine *e, u64 frame,
 				      unsigned int want, u64 *dirty)
 {
-	const struct td_layout *l = &e->layout;
-	struct td_place p = td_place_of(l, frame);
-	u32 ways = td_ways(l);
+	u32 slot = td_index_find(e, frame);
 
-	for (u32 i = 1; i < ways; i++) {
-		u32 way = (p.home + i) & (ways - 1);
-		u32 slot = td_slot_at(l, p.base, way, frame);
-
-		if (td_word_pin(&e->words[slot], frame, want, dirty))
-			return slot;
-	}
-	return TD_NO_SLOT;
+	return slot != TD_NO_SLOT && td_word_pin(&e->words[slot], frame, want, dirty) ?
+		slot : TD_NO_SLOT;
 }
 
 /*
@@ -68,7 +60,9 @@ static env_noinline u64 pin_following(struct td_engine *e, u64 frame, u64 end, u
  */
 static u64 first_dirty(struct td_engine *e, u64 sector, u64 end)
 {
-	if (!td_ledger_has_dirty(&e->ledger))
+	/* The advisor's engine, in which nothing is ever dirty, has no regions. */
+	if (!td_ledger_has_dirty(&e->ledger) ||
+	    !td_ledger_region_dirty(&e->ledger, sector))
 		return end;
 	for (u64 at = sector; at < end;) {
 		u64 frame = td_frame_of(at);
