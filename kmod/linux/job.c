@@ -19,9 +19,9 @@
  * Why no reserve of memory: without memory a request goes past the cache, which
  * is always right, if need be after a cleaning; and the cleaner has its jobs
  * from the constructor on. So no request ever waits for a page here.
- * Why a spare job: to get and to give back a page costs as much as all that core does
- * for a small write. It is one, since one ends for each that begins, however many there
- * are.
+ * Why spare jobs, one for small writes and one for fills of a frame: to get and to give
+ * back a page costs as much as all that core does for a small request. One is enough,
+ * since one ends for each that begins, however many there are.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
@@ -48,17 +48,28 @@ void tandem_job_release(struct tandem_job *job)
 	kfree(job);
 }
 
-/* A job with one page, and a part; NULL: the spare one is in use. Any context. */
-static struct tandem_job *take_spare(struct tandem *t)
+/* Where a job with so many pages, and a part, is kept; NULL: nowhere. */
+static struct tandem_job **spare_of(struct tandem *t, u32 pages)
 {
-	return READ_ONCE(t->spare_job) ? xchg(&t->spare_job, NULL) : NULL;
+	if (pages == 1)
+		return &t->spares[TANDEM_SPARE_QUARTER];
+	return pages == TANDEM_FRAME_PAGES ? &t->spares[TANDEM_SPARE_FRAME] : NULL;
+}
+
+/* A job with so many pages, and a part; NULL: none is kept. Any context. */
+static struct tandem_job *take_spare(struct tandem *t, u32 pages)
+{
+	struct tandem_job **spare = spare_of(t, pages);
+
+	return spare && READ_ONCE(*spare) ? xchg(spare, NULL) : NULL;
 }
 
 /* False: @job is not what is kept, or one is kept already. Any context. */
 static bool keep_as_spare(struct tandem *t, struct tandem_job *job)
 {
-	return job->nr_pages == 1 && !READ_ONCE(t->spare_job) &&
-	       !cmpxchg(&t->spare_job, NULL, job);
+	struct tandem_job **spare = spare_of(t, job->nr_pages);
+
+	return spare && !READ_ONCE(*spare) && !cmpxchg(spare, NULL, job);
 }
 
 struct tandem_job *tandem_job_alloc(u32 pages, u32 parts, gfp_t gfp)
@@ -94,10 +105,13 @@ void tandem_job_free(struct tandem_job *job)
 	tandem_job_ended(t);
 }
 
-void tandem_job_free_spare(struct tandem *t)
+void tandem_job_free_spares(struct tandem *t)
 {
-	if (t->spare_job)
-		tandem_job_release(t->spare_job);
+	u32 i;
+
+	for (i = 0; i < TANDEM_SPARES; i++)
+		if (t->spares[i])
+			tandem_job_release(t->spares[i]);
 }
 
 void tandem_job_ended(struct tandem *t)
@@ -160,8 +174,8 @@ struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
 	struct tandem_job *job = NULL;
 
 	if (atomic_long_add_return(pages, &t->pages) <= PAGES_MAX) {
-		if (pages == 1 && span.frames == 1)
-			job = take_spare(t);
+		if (span.frames == 1)
+			job = take_spare(t, pages);
 		if (!job)
 			job = tandem_job_alloc(pages, span.frames, GFP_JOB);
 	}

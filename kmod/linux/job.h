@@ -10,6 +10,7 @@
 #include "tandem.h"
 
 #define TANDEM_CLEAN_BYTES	(32u << 10)	/* of a cleaning job's pages */
+#define TANDEM_FRAME_PAGES	DIV_ROUND_UP(TD_FRAME_SECTORS << SECTOR_SHIFT, PAGE_SIZE)
 
 struct tandem_job {
 	struct td_req req;
@@ -24,7 +25,8 @@ struct tandem_job {
 	blk_status_t status;	/* of the write to the disk */
 	bool fetch;		/* the SSD is being read */
 	bool merging;		/* disk_bio reads the rest of a quarter (edge.h) */
-	u32 left;		/* what core said in a completion, for ssd_work */
+	u32 disk_left;		/* what core said in a completion, for disk_work, */
+	u32 ssd_left;		/* for ssd_work */
 	struct work_struct disk_work;		/* disk_bio completed */
 	struct work_struct ssd_work;		/* ssd_bio completed */
 	struct work_struct drained_work;	/* the slots' last pin is gone */
@@ -63,7 +65,7 @@ struct tandem_job *tandem_job_new(struct tandem *t, struct bio *bio,
 				  enum td_kind kind, u64 sector, u32 count);
 struct td_req *tandem_job_req(struct tandem_job *job);
 /* The destructor, with no job in flight. */
-void tandem_job_free_spare(struct tandem *t);
+void tandem_job_free_spares(struct tandem *t);
 /* Free @job before td_begin() took its request, or after td_begin() returned PASS. */
 void tandem_job_free(struct tandem_job *job);
 /*

@@ -5,15 +5,15 @@
  * Invariants, beside those of job.c:
  *   J3  The last reference goes in process context, so that the destructor, which
  *       waits for the workqueue and, as dm does, for map, outlives it; or, of a
- *       user's write, in a completion under rcu_read_lock(), which
+ *       user's request, in a completion under rcu_read_lock(), which
  *       tandem_jobs_wait() waits for.
- *   J4  A completion submits nothing, sleeps for nothing and copies nothing. What asks
- *       for that is left to the work of the bio.
+ *   J4  A completion submits nothing, sleeps for nothing and copies a frame at most, for
+ *       it may run with interrupts off. What asks for more is left to the work of the bio.
  * Threads: start in map or a worker; bios complete in any context, also inside the
  * call that submits them. The works of one job may run at the same time.
- * Why a user's write ends in completions: a worker, which the processor has to switch
- * to, costs more than all else of such a write. Other jobs have something to submit or
- * to copy behind almost each bio, and their completions only queue a work.
+ * Why a user's write or small read ends in completions: a worker, which the processor has
+ * to switch to, costs more than all else of such a request. Other jobs have something to
+ * submit or much to copy behind almost each bio, and their completions only queue a work.
  */
 #include "job.h"
 
@@ -38,7 +38,8 @@ void tandem_job_prepare(struct tandem_job *job, struct tandem *t)
 	job->t = t;
 	job->bio = NULL;
 	job->status = BLK_STS_OK;
-	job->left = 0;
+	job->disk_left = 0;
+	job->ssd_left = 0;
 	job->merging = false;
 	refcount_set(&job->refs, 2);
 	INIT_WORK(&job->disk_work, disk_work);
@@ -320,17 +321,41 @@ static u32 ssd_done(struct tandem_job *job, bool ok, struct td_list *woken)
 
 #define TODO_IN_COMPLETION	(TD_DO_ANSWER | TD_DO_END)
 
-/* In a completion (J3, J4): carry out @todo, then drop the bio's reference. */
-static void job_end(struct tandem_job *job, u32 todo, struct td_list *woken)
+/* May completions of @job do what core says? J4 */
+static bool is_short(const struct tandem_job *job)
+{
+	return job->req.kind == TD_WRITE ||
+	       (job->req.kind == TD_READ && job->nr_pages <= TANDEM_FRAME_PAGES);
+}
+
+/*
+ * In a completion (J3, J4): carry out @todo, then drop the bio's reference; or leave what is
+ * more than that to @work, with the reference.
+ */
+static void job_end(struct tandem_job *job, u32 todo, u32 *left, struct work_struct *work,
+		    struct td_list *woken)
 {
 	struct tandem *t = job->t;
+	bool rest = todo & ~TODO_IN_COMPLETION;
 
-	if (todo & TD_DO_ANSWER)
-		answer_user(job);
+	if (todo & TD_DO_ANSWER) {
+		/* Those that joined the read want copies, too. */
+		if (job->req.kind == TD_READ && !bio_list_empty(&job->joined)) {
+			rest = true;
+		} else {
+			answer_user(job);
+			todo &= ~TD_DO_ANSWER;
+		}
+	}
+	tandem_carry_on_later(t, woken);
+	if (unlikely(rest)) {
+		*left = todo;
+		queue_work(t->wq, work);
+		return;
+	}
 	if (todo & TD_DO_END)
 		tandem_job_put(job);
 	tandem_job_put(job);
-	tandem_carry_on_later(t, woken);
 }
 
 static void disk_endio(struct bio *bio)
@@ -338,42 +363,41 @@ static void disk_endio(struct bio *bio)
 	struct tandem_job *job = bio->bi_private;
 	struct td_list woken;
 
-	/* When a write has ended, core says nothing else than TODO_IN_COMPLETION. */
-	if (job->req.kind != TD_WRITE || job->merging) {
+	if (!is_short(job) || job->merging) {
 		queue_work(job->t->wq, &job->disk_work);
 		return;
 	}
 	td_list_init(&woken);
 	rcu_read_lock();
-	job_end(job, disk_done(job, &woken), &woken);
+	job_end(job, disk_done(job, &woken), &job->disk_left, &job->disk_work, &woken);
 	rcu_read_unlock();
 }
 
 static void ssd_endio(struct bio *bio)
 {
 	struct tandem_job *job = bio->bi_private;
-	struct tandem *t = job->t;
 	struct td_list woken;
-	u32 todo;
 
-	if (job->req.kind != TD_WRITE || bio->bi_status ||
+	if (!is_short(job) || bio->bi_status ||
 	    td_has_extent(&job->req, job->cursor)) {
-		queue_work(t->wq, &job->ssd_work);
+		queue_work(job->t->wq, &job->ssd_work);
 		return;
 	}
 	td_list_init(&woken);
 	rcu_read_lock();
 	bio_uninit(bio);
-	todo = ssd_done(job, true, &woken);
-	if (likely(!(todo & ~TODO_IN_COMPLETION))) {
-		job_end(job, todo, &woken);
-	} else {
-		/* The SSD failed meanwhile, and the data is for the disk. */
-		job->left = todo;
-		tandem_carry_on_later(t, &woken);
-		queue_work(t->wq, &job->ssd_work);
-	}
+	/* If the SSD failed meanwhile, the data of a write is for the disk. */
+	job_end(job, ssd_done(job, true, &woken), &job->ssd_left, &job->ssd_work, &woken);
 	rcu_read_unlock();
+}
+
+/* What a completion has left of what core said; 0: nothing. */
+static u32 take_left(u32 *left)
+{
+	u32 todo = *left;
+
+	*left = 0;
+	return todo;
 }
 
 static void disk_work(struct work_struct *work)
@@ -381,12 +405,14 @@ static void disk_work(struct work_struct *work)
 	struct tandem_job *job = container_of(work, struct tandem_job,
 					      disk_work);
 	struct td_list woken;
+	u32 todo = take_left(&job->disk_left);
 
 	td_list_init(&woken);
 	if (job->req.kind == TD_CLEAN && job->disk_bio.bi_status)
 		tandem_cleaner_failed(job->t, &job->req, TANDEM_DISK);
-	job_go_on(job, job->merging ? rest_done(job, &woken) :
-		  disk_done(job, &woken), &woken);
+	if (!todo)
+		todo = job->merging ? rest_done(job, &woken) : disk_done(job, &woken);
+	job_go_on(job, todo, &woken);
 }
 
 static void ssd_work(struct work_struct *work)
@@ -396,11 +422,10 @@ static void ssd_work(struct work_struct *work)
 	struct tandem *t = job->t;
 	bool ok = !job->ssd_bio.bi_status;
 	struct td_list woken;
-	u32 todo = job->left;
+	u32 todo = take_left(&job->ssd_left);
 
 	td_list_init(&woken);
 	if (todo) {
-		job->left = 0;
 		job_go_on(job, todo, &woken);
 		return;
 	}

@@ -151,7 +151,7 @@ static void destroy_target(struct tandem *t)
 	if (!list_empty(&t->registered))
 		tandem_unregister(t);
 	tandem_cleaner_free(t);
-	tandem_job_free_spare(t);
+	tandem_job_free_spares(t);
 	tandem_identity_free(t);
 	tandem_look_free(t);
 	tandem_engine_free(t);

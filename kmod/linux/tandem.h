@@ -55,6 +55,9 @@ enum tandem_flush { TANDEM_FLUSH_OFF, TANDEM_FLUSH_ON, TANDEM_FLUSH_PAUSED };
 
 #define TANDEM_CLEANS	256	/* cleaning jobs */
 
+/* Jobs that are kept for the next request, by their memory: of a quarter, of a frame. */
+enum tandem_spare { TANDEM_SPARE_QUARTER, TANDEM_SPARE_FRAME, TANDEM_SPARES };
+
 /* The part that writes dirty data back to the disk; cleaner.c. Under tandem.lock. */
 struct tandem_cleaner {
 	struct delayed_work work;	/* of frozen_wq */
@@ -116,7 +119,7 @@ struct tandem {
 	atomic_t bulk_runs;		/* runs of discards in flight (bulk.c) */
 	atomic_t merges;		/* writes that read a rest now (job_io.c) */
 	atomic_long_t pages;		/* private pages in use */
-	struct tandem_job *spare_job;	/* of one page, for the next small write (job.c) */
+	struct tandem_job *spares[TANDEM_SPARES];	/* for the next small request (job.c) */
 	wait_queue_head_t idle;		/* jobs became 0, or the cache's own I/O ended */
 	unsigned long disk_used;	/* jiffies: a user's request last left the disk */
 	atomic_t foreground;		/* users' requests at the disk, or in a lane */
