@@ -409,12 +409,14 @@ u32 td_writeback_done(struct td_engine *e, struct td_req *r,
 		r->nr_parts = 0;
 		r->writeback = false;
 		r->no_writeback = true;
+		r->durable = false;
 		r->phase = TD_PHASE_GATED;
 		return TD_DO_START;
 	}
 	env_count(e->counters, TD_C_WRITE_BACK, r->count);
 	td_end(e, r, woken);
-	if (!r->fua)
+	/* B10 */
+	if (!r->fua || r->durable)
 		return TD_DO_ANSWER | TD_DO_END;
 	r->sweep = td_ledger_want_sweep(e);
 	td_ledger_waits(e, r, TD_DO_ANSWER | TD_DO_END);
@@ -442,7 +444,8 @@ u32 td_ssd_done(struct td_engine *e, struct td_req *r, bool ok,
 		r->pending = TD_DO_DISK;
 		return start_cleaning_write(e, r, woken);
 	}
-	e->ledger.ssd_unflushed = true;
+	if (!r->durable)
+		e->ledger.ssd_unflushed = true;
 	r->pending &= (u8)~TD_DO_SSD;
 	if (r->writeback)
 		return td_writeback_done(e, r, woken);
@@ -485,16 +488,4 @@ u32 td_drained(struct td_engine *e, u32 bucket, u32 slot,
 		return 0;
 	}
 	return 0;
-}
-
-void td_forget_group(struct td_engine *e, u32 group)
-{
-	u32 size = 1u << (e->layout.way_shift + e->layout.run_shift);
-	u32 first = group * size;
-	struct td_link *head = &e->buckets[group & (e->nr_buckets - 1)].reqs;
-
-	for (struct td_link *l = head->next; l != head; l = l->next)
-		td_store_cancel(e, td_req_of(l), first, first + size - 1);
-	for (u32 i = 0; i < size; i++)
-		td_index_forget_at_once(e, first + i);
 }

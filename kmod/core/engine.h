@@ -29,7 +29,8 @@
  *	td_begin()	0: the request waits; a later call puts it in @woken.
  *			DISK [| SSD]: write the disk (from private memory if
  *			there, else from the user's); write the extents on the SSD.
- *			SSD alone: write-back. PASS: forget it, write the disk.
+ *			SSD alone: write-back, with FUA if td_stores_durably().
+ *			PASS: forget it, write the disk.
  *			ANSWER | END: with td_failed(). SUM: the disk write touches
  *			a watched place; see watch.h. COPY, of a lent write: it has
  *			ended, unanswered; begin again, with a copy. MERGE: read parts
@@ -157,6 +158,7 @@ struct td_req {
 				 * one device alone: to the SSD, or, if that fails, the disk
 				 */
 	bool writeback;		/* goes to the SSD alone */
+	bool durable;		/* its write to the SSD is to have FUA (B10) */
 	bool no_writeback;	/* write-back failed: to the disk */
 	bool no_rest;		/* caller, or the disk cannot: no rest is read */
 	bool uncleaned;		/* its cleaning failed: no limit holds it (B8) */
@@ -170,6 +172,12 @@ struct td_req {
 static inline bool td_failed(const struct td_req *r)
 {
 	return r->failed;
+}
+
+/* Must the SSD write of @r be durable when it has ended (FUA)? No lock; from SSD on. */
+static inline bool td_stores_durably(const struct td_req *r)
+{
+	return r->durable;
 }
 
 /* Requests that an event woke; td_woken() has their actions. */
@@ -267,12 +275,6 @@ struct td_engine {
 /* Two lines, which some processors fetch together: a write would take both from all hits. */
 _Static_assert(offsetof(struct td_engine, due) - offsetof(struct td_engine, retired) >= 128,
 	       "hits and misses share a line of the processor's cache");
-
-/*
- * Look at @slots slots for copies that are read often, or at fewer if many are. Hits count
- * nothing more for it: the policy's count of hits is looked at. Lock held, any context.
- */
-void td_heat_look(struct td_engine *e, u32 slots);
 
 /* How many buckets suit @l: a power of two, at most 1024. */
 u32 td_engine_buckets(const struct td_layout *l);

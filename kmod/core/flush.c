@@ -24,6 +24,7 @@
  * the machine may be switched off next, and marked regions start cold.
  */
 #include "ledger_int.h"
+#include "policy.h"
 
 #define NOTE_TICKS	64	/* a note for the list of what is hot; a power of two */
 #define LOOKS	256u	/* slots that each tick looks at, with interrupts off */

@@ -24,8 +24,8 @@
  *       them the lock is released. What comes in between meets a group that is under
  *       way. Pending slots come first, then cleanings and discards: a write may make a
  *       slot pending that a cleaning has just put.
- *   L9  ssd_unflushed is true from the completion of each write of data to the SSD,
- *       before a word or an answer shows that, until a sweep begins; group_flush is from
+ *   L9  ssd_unflushed is true from the completion of each write of data to the SSD without
+ *       FUA, before a word or an answer shows that, until a sweep begins; group_flush is from
  *       then on, until a group is submitted with PREFLUSH. So if both are false, all data
  *       was flushed, for the group before is durable. What the ledger itself writes
  *       has FUA, or (pages) a PREFLUSH behind it.

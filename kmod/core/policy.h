@@ -35,4 +35,10 @@ void td_policy_came(struct td_engine *e, u64 frame, u32 way);
 /* Remember the frame of the evicted word @v as a ghost; or one that got no slot. */
 void td_policy_remember(struct td_engine *e, u64 v);
 
+/*
+ * Look at @slots slots for copies that are read often, or at fewer if many are. Hits count
+ * nothing more for it: the policy's count of hits is looked at.
+ */
+void td_heat_look(struct td_engine *e, u32 slots);
+
 #endif

@@ -471,3 +471,15 @@ bool td_next_extent(const struct td_engine *e, const struct td_req *r,
 	}
 	return extent->count != 0;
 }
+
+void td_forget_group(struct td_engine *e, u32 group)
+{
+	u32 size = 1u << (e->layout.way_shift + e->layout.run_shift);
+	u32 first = group * size;
+	struct td_link *head = &e->buckets[group & (e->nr_buckets - 1)].reqs;
+
+	for (struct td_link *l = head->next; l != head; l = l->next)
+		td_store_cancel(e, td_req_of(l), first, first + size - 1);
+	for (u32 i = 0; i < size; i++)
+		td_index_forget_at_once(e, first + i);
+}

@@ -34,6 +34,9 @@
  *       SSD cannot read. Each such write has waited for a failure of its own.
  *   B9  A lent write has no copy, so the user's data goes to one device at a time. If
  *       the SSD alone may not take it, the write ends and begins again with a copy.
+ *   B10 A write in one frame for which a sweep of its own (M5) records all its quarters as
+ *       dirty is itself durable when it ends. So the flush behind it, or its own FUA, finds
+ *       nothing left to do.
  *
  * Threads: the engine's lock.
  * Why B1 does not use another slot: the frame's other quarters would have to be
@@ -195,7 +198,7 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 	u64 first = td_frame_of(r->sector);
 	u64 last = td_frame_of(r->sector + r->count - 1);
 	struct td_ledger *l = &e->ledger;
-	bool adds = false, needs_mark = false, in_advance;
+	bool adds = false, needs_mark = false, all_valid = true, in_advance;
 	u32 near = TD_NO_SLOT, found, asks = 0;
 	u64 dirty;
 
@@ -277,11 +280,14 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 		unsigned int clean = p->mask & td_word_valid(v) &
 				     ~td_word_dirty(v);
 
+		all_valid &= !(p->mask & ~td_word_valid(v));
 		if (clean)
 			td_index_publish(e, p->slot, 0, clean);
 	}
 	if (in_advance)
 		r->sweep = td_marks_lone_sweep(e);
+	/* B10 */
+	r->durable = in_advance && r->nr_parts == 1 && all_valid;
 	r->fresh = (u32)(l->dirty - dirty);
 	l->fresh += r->fresh;
 	r->writeback = true;

@@ -15,6 +15,7 @@
 #include "identity_io.h"
 #include "index.h"
 #include "job.h"
+#include "policy.h"
 
 #define QUARTER_BYTES	(TD_QUARTER_SECTORS << SECTOR_SHIFT)
 #define LOOKS		256u	/* slots, with interrupts off */

@@ -143,7 +143,8 @@ static bool next_ssd(struct tandem_job *job, enum payer payer)
 	if (!td_next_extent(&job->t->engine, &job->req, &job->cursor, &x))
 		return false;
 	aim_bio(job, bio, job->t->ssd->bdev, REQ_OURS |
-		(job->fetch ? REQ_OP_READ : REQ_OP_WRITE), x.sector, x.count);
+		(job->fetch ? REQ_OP_READ : REQ_OP_WRITE) |
+		(td_stores_durably(&job->req) ? REQ_FUA : 0), x.sector, x.count);
 	bio->bi_iter.bi_sector = x.ssd_sector;
 	bio->bi_end_io = ssd_endio;
 	if (payer == USER_PAYS)

@@ -29,7 +29,11 @@ static void lend(struct tandem *t, struct bio *bio, struct tandem_io *io)
 	bio->bi_iter.bi_sector = td_lent_sector(&t->engine, &io->req);
 	/* The journal makes it durable. An error means that the SSD is lost. */
 	bio->bi_opf &= ~(REQ_FUA | REQ_RAHEAD | REQ_FAILFAST_MASK | REQ_POLLED);
-	bio_set_dev(bio, t->ssd->bdev);
+	if (td_stores_durably(&io->req))
+		bio->bi_opf |= REQ_FUA;
+	/* tandem_map_write() did this. */
+	if (bio->bi_bdev != t->ssd->bdev)
+		bio_set_dev(bio, t->ssd->bdev);
 }
 
 /* What td_begin() said of a request without private memory. In map. */
@@ -277,6 +281,7 @@ noinline bool tandem_lent_done(struct tandem *t, struct bio *bio, struct tandem_
 	todo = td_ssd_done(&t->engine, r, ok, &woken);
 	if (unlikely(todo & (TD_DO_DISK | TD_DO_START))) {
 		tandem_take_back(t, bio, &io->lent_iter);
+		bio->bi_opf &= ~REQ_FUA;
 		if (fua)
 			bio->bi_opf |= REQ_FUA;
 	}

@@ -114,8 +114,8 @@ pub const CASES: [(&str, Play); 29] = [
         streams::discards_find_marks_set,
     ),
     (
-        "a synced write over a cached block flushes the SSD once",
-        synced::flushes_once,
+        "a synced write over a cached block does not flush the SSD",
+        synced::flushes_nothing,
     ),
     (
         "lone writes over cached blocks find marks set, unless flushes come between",

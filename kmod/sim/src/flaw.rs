@@ -14,6 +14,7 @@ use crate::queue::{Io, Side};
 // promise 3: mutants/flushssd-left
 // promise 4: mutants/group-nofua
 // promise 4: mutants/write-nofua
+// promise 3, 4: mutants/writeback-nofua
 // promise 6: mutants/writeback-early
 // promise 10: mutants/head-nopreflush
 // promise 11: mutants/marks-early
@@ -133,7 +134,7 @@ impl Site {
             Site::Group => &[Left, Early, NoPreflush, NoFua],
             Site::Head => &[Left, Early, NoPreflush, NoFua],
             Site::Anew => &[Left],
-            Site::Marks | Site::Write => &[Left, Early, NoFua],
+            Site::Marks | Site::Write | Site::WriteBack => &[Left, Early, NoFua],
             // A start that finds no note believes nothing.
             Site::Note => &[Early, NoFua],
             _ => &[Left, Early],

@@ -267,6 +267,11 @@ static bool request_next_extent(struct tdu_engine *s, const struct tdu_request *
 	return td_next_extent(&s->e, &q->r, cursor, extent);
 }
 
+static bool request_stores_durably(const struct tdu_request *q)
+{
+	return td_stores_durably(&q->r);
+}
+
 static bool engine_unpin(struct tdu_engine *s, u32 slot)
 {
 	return td_word_unpin(&s->e.words[slot]);
@@ -460,6 +465,7 @@ static const struct tdu_api api = {
 	.next_rest = tdu_next_rest,
 	.rest_read = tdu_rest_read,
 	.next_extent = request_next_extent,
+	.stores_durably = request_stores_durably,
 	.unpin = engine_unpin,
 	.drained = engine_drained,
 	.clean_seek = clean_seek,

@@ -134,6 +134,8 @@ struct tdu_api {
 	bool (*next_extent)(struct tdu_engine *engine,
 			    const struct tdu_request *request, u32 *cursor,
 			    struct td_extent *extent);
+	/* Do the extents need FUA? */
+	bool (*stores_durably)(const struct tdu_request *request);
 	bool (*unpin)(struct tdu_engine *engine, u32 slot);
 	u32 (*drained)(struct tdu_engine *engine, u64 sector, u32 slot,
 		       u64 *owner, struct tdu_list *list);

@@ -316,6 +316,11 @@ impl Engine {
         all
     }
 
+    /// Whether what the request stores there must be durable when it is stored.
+    pub fn stores_durably(&self, request: &Request) -> bool {
+        unsafe { (self.core.api.stores_durably)(request.0) }
+    }
+
     /// A read of the slot ended; true if [`Engine::drained`] must be told.
     pub fn unpin(&mut self, slot: u32) -> bool {
         assert!(slot < self.layout.slots);

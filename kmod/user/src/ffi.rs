@@ -327,6 +327,7 @@ pub struct Api {
     pub rest_read: Done,
     pub next_extent:
         unsafe extern "C" fn(*mut RawEngine, *const RawRequest, *mut u32, *mut Extent) -> bool,
+    pub stores_durably: unsafe extern "C" fn(*const RawRequest) -> bool,
     pub unpin: unsafe extern "C" fn(*mut RawEngine, u32) -> bool,
     pub drained: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u64, *mut List) -> u32,
     pub clean_seek:

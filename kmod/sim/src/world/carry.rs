@@ -459,7 +459,7 @@ impl World {
             let slots = range.0 - self.engine.layout().data_start;
             self.guard.slots_written(slots, range.1);
             let source = (memory, extent.sector - base);
-            self.write(Side::Ssd, range, source, token(id, Role::Extent));
+            self.store_extent(id, range, source);
         }
         Ok(())
     }
