@@ -59,7 +59,7 @@ void td_pass(struct td_engine *e, enum td_kind kind, u32 count,
 static struct td_bucket *bucket_of(const struct td_engine *e,
 				   const struct td_req *r)
 {
-	return &e->buckets[td_bucket_of(e, r->sector)];
+	return &e->buckets[r->bucket];
 }
 
 /* Is a write in the ring, before @before, that shares a quarter with @r? */
@@ -184,6 +184,8 @@ u32 td_start(struct td_engine *e, struct td_req *r, struct td_list *woken)
 		return wait_in_ring(e, r);
 	if (!td_active(e))
 		return start_bypassed(e, r, woken);
+	if (td_lend_plan(e, b, r))
+		return start_writeback(e, r);
 	marked = td_marks_is_set(e, r);
 	/* Without memory for a part there is nothing to plan. */
 	switch (r->parts ? td_writeback_plan(e, b, r, marked) : TD_WB_NO) {
@@ -227,6 +229,7 @@ u32 td_begin(struct td_engine *e, struct td_req *r, struct td_list *woken)
 
 	if (r->kind == TD_FLUSH)
 		return td_flush_begin(e, r);
+	r->bucket = td_bucket_of(e, r->sector);
 	b = bucket_of(e, r);
 	if (r->kind == TD_CLEAN)
 		return td_active(e) ? td_clean_begin(e, b, r) : TD_DO_PASS;

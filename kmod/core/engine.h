@@ -138,6 +138,7 @@ struct td_req {
 	u32 count;
 	u32 span_count;
 	u32 fresh;		/* quarters that it made dirty, and is writing */
+	u32 bucket;
 	struct td_part *parts;	/* room for max_parts, or NULL: no copy */
 	u8 max_parts;
 	u8 nr_parts;

@@ -56,6 +56,34 @@ u32 td_index_find(const struct td_engine *e, u64 frame)
 		find_between(e, frame, first, home, step);
 }
 
+/* Both frames lie side by side in each way, so one loop looks for both. */
+u32 td_index_find_near(const struct td_engine *e, u64 frame, u32 *near)
+{
+	u32 step = 1u << e->layout.run_shift;
+	const struct td_word *w, *stop;
+	struct td_place p;
+
+	*near = TD_NO_SLOT;
+	if (!(frame & e->layout.run_mask))
+		return td_index_find(e, frame);
+	p = place_of(e, frame);
+	w = &e->words[td_slot_at(&e->layout, p.base, p.home, frame)];
+	if (td_word_has(td_word_load(w), frame))
+		return (u32)(w - e->words);
+	w = &e->words[td_slot_at(&e->layout, p.base, 0, frame)];
+	stop = w + (td_ways(&e->layout) << e->layout.run_shift);
+	for (; w != stop; w += step) {
+		u64 differs = td_word_load(w) ^ frame;
+		u64 before = td_word_load(w - 1) ^ (frame - 1);
+
+		if (unlikely(!(differs & TD_W_TAG)) && differs & TD_W_STATE)
+			return (u32)(w - e->words);
+		if (unlikely(!(before & TD_W_TAG)) && before & TD_W_STATE)
+			*near = (u32)(w - 1 - e->words);
+	}
+	return TD_NO_SLOT;
+}
+
 /* As td_index_next(), frame by frame: for a few frames of the run. */
 static u32 next_of_few(const struct td_engine *e, u64 first, u64 last, u32 *cursor)
 {
@@ -167,12 +195,10 @@ bool td_index_has_way(const struct td_engine *e, u64 frame)
 	return false;
 }
 
-void td_index_note_free(struct td_engine *e, u64 first, u64 last)
+void td_index_note_dropped(struct td_engine *e, u64 first, u64 last)
 {
 	struct td_ledger *l = &e->ledger;
 
-	if (likely(!l->sweeping))
-		return;
 	for (u64 f = first; f <= last; f++) {
 		struct td_place p = place_of(e, f);
 

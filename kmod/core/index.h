@@ -20,6 +20,11 @@ enum td_take {
 /* The slot whose word has @frame's tag. Lock held for a lasting answer. */
 u32 td_index_find(const struct td_engine *e, u64 frame);
 /*
+ * As td_index_find(); if no slot holds @frame, *@near is the slot of the frame before it, if
+ * that is of the same run, else TD_NO_SLOT.
+ */
+u32 td_index_find_near(const struct td_engine *e, u64 frame, u32 *near);
+/*
  * The next slot with the tag of a frame from @first to @last, which lie in one run, or
  * TD_NO_SLOT; in any order. *@cursor is 0 at first. The caller may give up slots
  * meanwhile, but take none. Lock held.
@@ -61,11 +66,18 @@ u64 td_index_join_sweep(const struct td_engine *e, u32 slot);
  */
 /* td_index_forget() for all quarters, when all groups are forgotten (P4). */
 void td_index_forget_at_once(struct td_engine *e, u32 slot);
+/* td_index_note_free() while a drop is not on record. */
+void td_index_note_dropped(struct td_engine *e, u64 first, u64 last);
 /*
  * Frames @first to @last were written, or are about to get slots: the next sweep records
  * the free slots whose records may name them (P4). Lock held.
  */
-void td_index_note_free(struct td_engine *e, u64 first, u64 last);
+static inline void td_index_note_free(struct td_engine *e, u64 first, u64 last)
+{
+	if (unlikely(e->ledger.sweeping))
+		td_index_note_dropped(e, first, last);
+}
+
 u64 td_index_own(struct td_engine *e, u32 slot, unsigned int forget, bool hold);
 void td_index_publish(struct td_engine *e, u32 slot, unsigned int valid,
 		      unsigned int dirty);

@@ -135,6 +135,12 @@ enum td_writeback td_writeback_plan(struct td_engine *e, struct td_bucket *b,
 				    struct td_req *r, bool marked);
 
 /*
+ * lend.c: the same for the commonest write. True: GO. False: nothing is planned, ask
+ * td_writeback_plan().
+ */
+bool td_lend_plan(struct td_engine *e, const struct td_bucket *b, struct td_req *r);
+
+/*
  * Does @r, on its way to the disk, touch a dirty quarter that must be cleaned first? (A
  * discard drops those that it covers whole.)
  */

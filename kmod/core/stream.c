@@ -55,7 +55,7 @@ static void seen_alone(struct td_streams *s, u64 first, u64 last, u64 flushes)
 static bool goes_on(u64 v, u64 first)
 {
 	/* The next frame is @first, or the one behind it. */
-	return (v & TD_W_TAG) - first <= 1 && v;
+	return unlikely(((v - first) & TD_W_TAG) <= 1) && v;
 }
 
 /*

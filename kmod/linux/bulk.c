@@ -250,7 +250,7 @@ bool tandem_map_bulk(struct tandem *t, struct bio *bio, struct tandem_io *io,
 	io->since = 0;
 	io->foreground = false;
 	io->disk_read = false;
-	tandem_note_user(t, bio);
+	tandem_note_user(bio, t->origin);
 	WRITE_ONCE(t->written, jiffies);
 	if (count < bio_sectors(bio))
 		dm_accept_partial_bio(bio, count);

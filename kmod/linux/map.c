@@ -104,7 +104,7 @@ static noinline int map_read(struct tandem *t, struct bio *bio, struct tandem_io
 	tandem_measure(t, io);
 	io->foreground = false;
 	io->disk_read = false;
-	tandem_note_user(t, bio);
+	tandem_note_user(bio, t->origin);
 	/* Nothing is dirty here: start_cache() and change_mode() make sure of that. */
 	if (unlikely(t->coarse_ssd && !tandem_segments_fit(t, bio, &bio->bi_iter))) {
 		td_pass(&t->engine, TD_READ, bio_sectors(bio),

@@ -105,10 +105,10 @@ void tandem_charge_nobody(struct bio *bio)
 	bio->bi_ioprio = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 0);
 }
 
-void tandem_note_user(struct tandem *t, struct bio *bio)
+void tandem_note_user(struct bio *bio, struct dm_dev *first)
 {
 	/* Here a bio gets its cgroup, by the thread; later calls keep it. */
-	bio_set_dev(bio, t->origin->bdev);
+	bio_set_dev(bio, first->bdev);
 	if (IOPRIO_PRIO_CLASS(bio->bi_ioprio) == IOPRIO_CLASS_NONE)
 		bio->bi_ioprio = get_current_ioprio();
 }

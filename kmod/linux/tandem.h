@@ -294,9 +294,10 @@ void tandem_charge_nobody(struct bio *bio);
 /*
  * In map, in the user's thread: note in @bio, as dm gave it, the thread's cgroup
  * and, if the user chose no priority, the thread's priority. Another thread may
- * submit @bio, or a job's bio in its place.
+ * submit @bio, or a job's bio in its place. @first: the device where @bio probably goes
+ * first; to change that costs more.
  */
-void tandem_note_user(struct tandem *t, struct bio *bio);
+void tandem_note_user(struct bio *bio, struct dm_dev *first);
 
 /* cleaner.c: dirty data goes to the disk */
 void tandem_cleaner_init(struct tandem *t);

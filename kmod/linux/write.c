@@ -194,7 +194,7 @@ noinline int tandem_map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	u32 count = tandem_in_run(t, bio);
 	struct tandem_job *job = NULL;
 	struct td_list woken;
-	bool stream, copy, fits;
+	bool stream, copy, fits, lends;
 	int code;
 	u32 todo;
 
@@ -203,16 +203,18 @@ noinline int tandem_map_write(struct tandem *t, struct bio *bio, struct tandem_i
 		tandem_measure(t, io);
 	io->foreground = false;
 	io->disk_read = false;
-	tandem_note_user(t, bio);
 	WRITE_ONCE(t->written, jiffies);
 	if (count < bio_sectors(bio))
 		dm_accept_partial_bio(bio, count);
 	stream = kind == TD_WRITE && !(bio->bi_opf & APART) &&
 		 td_write_streams(e, sector, count);
-	copy = kind == TD_WRITE && !stream && td_write_wants_copy(e, sector, count);
+	copy = kind == TD_WRITE && !stream;
 	fits = copy && tandem_fits_ssd(t, bio);
-	if (fits && td_write_may_lend(e, sector, count) && map_lent(t, bio, io, &code))
+	lends = fits && td_write_may_lend(e, sector, count);
+	tandem_note_user(bio, lends ? t->ssd : t->origin);
+	if (lends && map_lent(t, bio, io, &code))
 		return code;
+	copy = copy && (lends || td_write_wants_copy(e, sector, count));
 	if (copy)
 		job = tandem_job_new(t, bio, kind, sector, count);
 	/* In place, since a cleaning would fail at a bad block of the SSD. */
