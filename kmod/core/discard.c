@@ -33,8 +33,8 @@
 
 /*
  * fstrim discards each free extent, in disk order. A discard is the next of a row if it begins
- * where marks were set ahead of the last one, or in the region behind that. Each next one has
- * twice as many regions marked ahead, so that a long row waits for few marks, and a discard
+ * where marks were set ahead of the last one, or in the region behind that. Each next one of
+ * another region has twice as many regions marked ahead, so that a long row waits for few marks, and a discard
  * alone has none set in vain.
  */
 u64 td_discard_ahead(struct td_engine *e, const struct td_req *r)
@@ -47,7 +47,8 @@ u64 td_discard_ahead(struct td_engine *e, const struct td_req *r)
 		return e->trim_ahead;
 	if (r->sector < e->trim_end || r->sector > e->trim_ahead + region)
 		e->trims = 0;
-	else if (e->trims < TRIMS_MAX)
+	else if (e->trims < TRIMS_MAX && r->sector >> e->ledger.mark_shift !=
+					 e->trim_sector >> e->ledger.mark_shift)
 		e->trims++;
 	e->trim_sector = r->sector;
 	e->trim_end = end;

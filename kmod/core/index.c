@@ -352,34 +352,40 @@ static u32 count_quarters(unsigned int mask)
 	return (0x4332322132212110ull >> (4 * (mask & TD_QUARTERS))) & 0xf;
 }
 
-/* @dirty was published in a slot that was @was. */
-static void count_published(struct td_engine *e, u32 slot, u64 was,
-			    unsigned int dirty)
+/*
+ * @dirty is about to be published. A reader without the lock looks at the count of dirty quarters
+ * only if there are some: so the count is never below what the words say.
+ */
+static void count_to_publish(struct td_engine *e, u32 slot, unsigned int dirty)
 {
-	unsigned int new = dirty & ~td_word_dirty(was);
+	unsigned int new = dirty & ~td_word_dirty(td_word_load(&e->words[slot]));
+
+	if (new)
+		count_dirty(e, slot, (s32)count_quarters(new));
+}
+
+/* A slot that was @was has been published. */
+static void count_published(struct td_engine *e, u32 slot, u64 was)
+{
 	u64 now = td_word_load(&e->words[slot]);
 
 	count_used(e, was, now);
 	if (now & TD_W_PENDING)
 		td_ledger_pend(&e->ledger, slot);
-	if (new)
-		count_dirty(e, slot, (s32)count_quarters(new));
 }
 
 void td_index_publish(struct td_engine *e, u32 slot, unsigned int valid,
 		      unsigned int dirty)
 {
-	u64 was = td_word_publish(&e->words[slot], valid, dirty);
-
-	count_published(e, slot, was, dirty);
+	count_to_publish(e, slot, dirty);
+	count_published(e, slot, td_word_publish(&e->words[slot], valid, dirty));
 }
 
 void td_index_disown(struct td_engine *e, u32 slot, unsigned int valid,
 		     unsigned int dirty)
 {
-	u64 was = td_word_disown(&e->words[slot], valid, dirty);
-
-	count_published(e, slot, was, dirty);
+	count_to_publish(e, slot, dirty);
+	count_published(e, slot, td_word_disown(&e->words[slot], valid, dirty));
 }
 
 u64 td_index_forget(struct td_engine *e, u32 slot, unsigned int mask)
@@ -433,12 +439,12 @@ void td_index_clean(struct td_engine *e, u32 slot, unsigned int mask)
 void td_index_drop(struct td_engine *e, u32 slot, unsigned int mask)
 {
 	u64 cleaned = e->ledger.places_cleaned;
-	u64 was, now;
+	u64 now, was = td_word_drop(&e->words[slot], mask, &now);
 
-	count_dirty(e, slot, -(s32)count_quarters(mask));
+	td_ledger_count_dirty(&e->ledger, td_word_tag(was) << TD_FRAME_SHIFT,
+			      -(s32)count_quarters(mask));
 	/* Nothing was written back, which is what this number measures. */
 	e->ledger.places_cleaned = cleaned;
-	was = td_word_drop(&e->words[slot], mask, &now);
 	count_used(e, was, now);
 	td_ledger_page_differs(&e->ledger, slot);
 }

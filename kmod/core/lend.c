@@ -41,7 +41,7 @@ bool td_lend_plan(struct td_engine *e, const struct td_bucket *b, struct td_req 
 	unsigned int touched;
 	struct td_part *p;
 
-	if (!r->lent || end > e->layout.cached_sectors || e->retired.count ||
+	if (!r->lent || r->no_writeback || end > e->layout.cached_sectors || e->retired.count ||
 	    env_load(&e->mode) != TD_WRITEBACK || !td_promotes(e) ||
 	    !td_ledger_has_room(&e->ledger, r->sector) || has_neighbour(b, r))
 		return false;

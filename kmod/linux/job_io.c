@@ -326,7 +326,7 @@ static u32 ssd_done(struct tandem_job *job, bool ok, struct td_list *woken)
 static bool is_short(const struct tandem_job *job)
 {
 	return job->req.kind == TD_WRITE ||
-	       (job->req.kind == TD_READ && job->nr_pages <= TANDEM_FRAME_PAGES);
+	       (job->req.kind == TD_READ && job->req.span_count <= TD_FRAME_SECTORS);
 }
 
 /*
@@ -354,9 +354,12 @@ static void job_end(struct tandem_job *job, u32 todo, u32 *left, struct work_str
 		queue_work(t->wq, work);
 		return;
 	}
+	/* Not the answer: the user's own completion may sleep where that is allowed. */
+	rcu_read_lock();
 	if (todo & TD_DO_END)
 		tandem_job_put(job);
 	tandem_job_put(job);
+	rcu_read_unlock();
 }
 
 static void disk_endio(struct bio *bio)
@@ -369,9 +372,7 @@ static void disk_endio(struct bio *bio)
 		return;
 	}
 	td_list_init(&woken);
-	rcu_read_lock();
 	job_end(job, disk_done(job, &woken), &job->disk_left, &job->disk_work, &woken);
-	rcu_read_unlock();
 }
 
 static void ssd_endio(struct bio *bio)
@@ -385,11 +386,9 @@ static void ssd_endio(struct bio *bio)
 		return;
 	}
 	td_list_init(&woken);
-	rcu_read_lock();
 	bio_uninit(bio);
 	/* If the SSD failed meanwhile, the data of a write is for the disk. */
 	job_end(job, ssd_done(job, true, &woken), &job->ssd_left, &job->ssd_work, &woken);
-	rcu_read_unlock();
 }
 
 /* What a completion has left of what core said; 0: nothing. */

@@ -49,6 +49,8 @@ pub(super) struct Guard {
 /// A discard of a row.
 #[derive(Default)]
 struct Trim {
+    /// Its region.
+    region: u64,
     /// Its end, and that of the regions that may have been marked ahead of it, in sectors.
     end: u64,
     ahead: u64,
@@ -93,10 +95,19 @@ impl Guard {
     pub(super) fn discarded(&mut self, first: u64, count: u64, sectors: u64) {
         let region = 1 << REGION_SHIFT;
         let goes_on = (self.trim.end..=self.trim.ahead + region).contains(&first);
-        let before = if goes_on { self.trim.before + 1 } else { 0 };
+        let number = first >> REGION_SHIFT;
+        let before = match goes_on {
+            true => self.trim.before + u32::from(number != self.trim.region),
+            false => 0,
+        };
         let end = first + count;
         let ahead = end + region * ((1 << before.min(TRIMS)) - 1);
-        self.trim = Trim { end, ahead, before };
+        self.trim = Trim {
+            region: number,
+            end,
+            ahead,
+            before,
+        };
         self.region_written(first, ahead.min(sectors) - first);
     }
 

@@ -58,7 +58,12 @@ impl World {
     }
 
     /// A write of what the request of part `id` stores on the SSD.
-    pub(super) fn store_extent(&mut self, id: u64, (first, count): (u64, u64), from: (Buffer, u64)) {
+    pub(super) fn store_extent(
+        &mut self,
+        id: u64,
+        (first, count): (u64, u64),
+        from: (Buffer, u64),
+    ) {
         let request = self.subs.get(&id).and_then(|sub| sub.request.as_ref());
         let fua = request.is_some_and(|request| self.engine.stores_durably(request));
         self.io(Io {
