@@ -19,16 +19,16 @@ const USED: &str = "set -- $(dmsetup status --target cache $(findmnt --noheading
 /// What the initial file system says of a cache that is not warm.
 const COLD: &str = "the cache begins empty";
 
+/// What holds where the end of a shutdown finds the running system read-only.
+const WARM: &str = "after each shutdown the system starts warm, and shows what GRUB wrote";
+
 /// The layer's tests. Each test starts from the disks in the state that the test before it has left.
 const CASES: [(&str, Test); 7] = [
     (
         "without the module, the system and a folder in use get dm-cache at the next start",
         Desk::dm_cache,
     ),
-    (
-        "after each shutdown the system starts warm, and shows what GRUB wrote",
-        Desk::warm,
-    ),
+    (WARM, Desk::warm),
     // promise 19: vm-kernel-system/after a power cut it starts cold
     ("after a power cut it starts cold", Desk::power_cut),
     (
@@ -55,9 +55,14 @@ pub fn run(run: &mut Run) -> Result<()> {
     run_with(run, &INITRAMFS_TOOLS, &CASES)
 }
 
-/// The same with initial file systems by dracut.
+/// The same with initial file systems by dracut. With mdadm, as here, systemd goes back to an initial file system at the end of a
+/// shutdown, and leaves the running system writable until then: its disk cannot be noted before, so each start is cold.
 pub fn dracut(run: &mut Run) -> Result<()> {
-    run_with(run, &DRACUT, &CASES)
+    let cases: Vec<_> = CASES
+        .into_iter()
+        .filter(|(case, _)| *case != WARM)
+        .collect();
+    run_with(run, &DRACUT, &cases)
 }
 
 impl Desk {
