@@ -34,8 +34,8 @@
 /*
  * fstrim discards each free extent, in disk order. A discard is the next of a row if it begins
  * where marks were set ahead of the last one, or in the region behind that. Each next one of
- * another region has twice as many regions marked ahead, so that a long row waits for few marks, and a discard
- * alone has none set in vain.
+ * another region has twice as many regions marked ahead, so that a long row waits for few
+ * marks, and a discard alone has none set in vain.
  */
 u64 td_discard_ahead(struct td_engine *e, const struct td_req *r)
 {

@@ -340,7 +340,7 @@ static void job_end(struct tandem_job *job, u32 todo, u32 *left, struct work_str
 	bool rest = todo & ~TODO_IN_COMPLETION;
 
 	if (todo & TD_DO_ANSWER) {
-		/* Those that joined the read want copies, too. */
+		/* The reads that joined this one want copies, too. */
 		if (job->req.kind == TD_READ && !bio_list_empty(&job->joined)) {
 			rest = true;
 		} else {
@@ -391,7 +391,7 @@ static void ssd_endio(struct bio *bio)
 	job_end(job, ssd_done(job, true, &woken), &job->ssd_left, &job->ssd_work, &woken);
 }
 
-/* What a completion has left of what core said; 0: nothing. */
+/* Takes the part of core's answer that a completion has left to its work; 0: nothing. */
 static u32 take_left(u32 *left)
 {
 	u32 todo = *left;

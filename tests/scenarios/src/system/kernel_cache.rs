@@ -19,7 +19,7 @@ const USED: &str = "set -- $(dmsetup status --target cache $(findmnt --noheading
 /// What the initial file system says of a cache that is not warm.
 const COLD: &str = "the cache begins empty";
 
-/// What holds where the end of a shutdown finds the running system read-only.
+/// The test that needs a running system that is read-only at the end of a shutdown.
 const WARM: &str = "after each shutdown the system starts warm, and shows what GRUB wrote";
 
 /// The layer's tests. Each test starts from the disks in the state that the test before it has left.
