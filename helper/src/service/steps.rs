@@ -150,8 +150,11 @@ impl Service {
                 }
                 Step::LetGo => {
                     tracing::error!(uuid, "the SSD is lost: the disk is used alone");
-                    // An SSD that has failed is not tried again until it was plugged in again.
-                    self.inner().attempts.begin(&pair);
+                    // An SSD that has failed is not tried again until it was plugged in again, which may be the case already.
+                    match is_back(&pair, seen) {
+                        true => self.inner().attempts.forget(uuid),
+                        false => self.inner().attempts.begin(&pair),
+                    }
                     let gone = self.host.apply(&Action::Detach(pair)).await;
                     if gone.is_ok() {
                         self.again.notify_one();
@@ -330,6 +333,14 @@ fn keeps_memory(pair: &Pair, now: &Situation, seen: &Seen<'_>) -> bool {
         && unused
         && now.job == Job::None
         && seen.facts.same_hardware(&pair.ssd).is_some()
+}
+
+/// Whether the SSD was plugged in again since the mapping has it. The kernel gives it another number as long as the mapping
+/// holds the old one.
+fn is_back(pair: &Pair, seen: &Seen<'_>) -> bool {
+    let ssd = seen.facts.same_hardware(&pair.ssd);
+    let mapped = seen.live.map(|live| &live.ssd);
+    ssd.is_some_and(|ssd| mapped != Some(&ssd.number))
 }
 
 /// Whether programs can use the disk, or a device that may be the disk.

@@ -38,14 +38,14 @@ mkdir -p /srv/films
 mount /dev/DISK1 /srv/films
 for n in 1 2 3 4; do dd if=/dev/urandom of=/srv/films/$n bs=1M count=8 conv=fsync status=none; done
 (cd /srv/films; sha256sum 1 2 3 4 >/root/sums)"#;
-/// Without the module dm-tandem is refused, and write-back with dm-cache.
+/// Without the module dm-tandem is refused, and each mode of dm-cache but write-through. At the next start it can serve as well.
 const REFUSED: &str = r#"set -e
 refused() { code=0; tandemctl plan --erase-ssd "$@" DISK1 SSD || code=$?; [ $code = 3 ]; }
 tandemctl plan --erase-ssd --kernel-cache DISK1 SSD
+tandemctl plan --erase-ssd --kernel-cache --at-next-start DISK1 SSD
 if tandemctl create --yes --erase-ssd DISK1 SSD; then exit 1; fi
 refused --kernel-cache --mode writeback
 refused --kernel-cache --mode writearound
-refused --kernel-cache --at-next-start
 if dmsetup ls | grep -q -e tandem -e TDPART; then exit 1; fi"#;
 /// Sets the cache up. In the middle of it the service is killed once: then nothing is left, and the disk is as before.
 const CREATE: &str = r#"set -e

@@ -3,9 +3,11 @@
 
 use super::starts;
 use crate::Bench;
-use crate::common::until;
+use crate::common::{LIMIT, until};
 use crate::writeback::reason;
+use futures_util::StreamExt;
 use tandem_api::*;
+use zbus::fdo::PropertiesProxy;
 
 /// A request for a cache of dm-cache, on a machine without the module.
 async fn bench() -> (Bench, SimulationProxy<'static>) {
@@ -131,6 +133,28 @@ async fn a_lost_ssd_leaves_the_disk_alone_and_is_used_again_when_it_is_back() {
             cache.state().await == Ok(CacheState::Active)
         })
         .await;
+    }
+    // The service learns of the loss when the SSD is there again already.
+    let properties = PropertiesProxy::builder(&bench.machine.connection)
+        .destination(BUS_NAME)
+        .path(cache.inner().path().clone())
+        .build()
+        .await
+        .unwrap();
+    let mut changes = properties.receive_properties_changed().await.unwrap();
+    levers.unplug(&bench.spec.ssd).await.unwrap();
+    levers.replug(&bench.spec.ssd).await.unwrap();
+    for state in ["bypass", "active"] {
+        let is_there = async {
+            while let Some(change) = changes.next().await {
+                let changed = &change.args().unwrap().changed_properties;
+                if changed.get("State") == Some(&state.into()) {
+                    break;
+                }
+            }
+        };
+        let seen = tokio::time::timeout(LIMIT, is_there).await;
+        assert!(seen.is_ok(), "waited in vain for {state}");
     }
     bench.machine.remove(&cache).await.unwrap();
     bench.nothing_lost().await;
