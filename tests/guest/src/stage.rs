@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::guest_kernel::Kernel;
 use crate::vm::{Disk, Parts, Vm};
@@ -21,8 +21,11 @@ pub const INSTALL: &str = include_str!("../machine/install.sh");
 
 const MODULE: &str = "dm-tandem.ko";
 
-/// Cargo's profile for programs that run under emulation.
-pub const PROFILE: &str = "guest";
+/// The packed project, in the target folder.
+pub const TAR: &str = "vm-stage.tar";
+
+/// Folder of what cargo builds, in its target folder. The tests of the programs have built most of it then.
+const BUILT: &str = "debug";
 
 /// Programs and where they are installed.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -35,7 +38,16 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("tandem-same", "usr/local/bin"),
 ];
 
-/// Programs of the start, which are also in the initial file system. A build of their own leaves the bus out of them.
+/// The packages of the programs, built apart: cargo gives the libraries of packages that are built together the features of
+/// all. So the window's have those of its tests and are not built again, and the programs of the start have no bus in them.
+const PACKAGES: &[&[&str]] = &[
+    &["tandem"],
+    &["tandem-tray", "tandemctl", "tandem-helper"],
+    &["tandem-e2e"],
+    &["tandem-assemble"],
+];
+
+/// Programs of the start, which are also in the initial file system.
 const OF_THE_START: &[(&str, &str)] = &[
     ("tandem-probe", "usr/libexec"),
     ("tandem-assemble", "usr/libexec"),
@@ -57,20 +69,16 @@ pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
     let kernel = &parts.kernel;
     let start = Instant::now();
     say("building the app, the service and the module");
-    let all: Vec<_> = PROGRAMS
-        .iter()
-        .flat_map(|(name, _)| ["--bin", name])
-        .collect();
-    for programs in [&all[..], &["--package", "tandem-assemble"]] {
+    for packages in PACKAGES {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo
-            .current_dir(&cx.root)
-            .args(["build", "--profile", PROFILE])
-            .args(programs);
+        cargo.current_dir(&cx.root).args(["build", "--bins"]);
+        for package in *packages {
+            cargo.args(["--package", package]);
+        }
         run::show(&mut cargo)?;
     }
     for (program, _) in OF_THE_START {
-        let file = cx.target.join(PROFILE).join(program);
+        let file = cx.target.join(BUILT).join(program);
         let crates = of_the_bus(&fs::read(&file)?);
         ensure!(crates.is_empty(), "{program} holds code of {crates:?}");
     }
@@ -79,10 +87,10 @@ pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
     let programs: Vec<_> = PROGRAMS
         .iter()
         .chain(OF_THE_START)
-        .map(|(name, place)| (cx.target.join(PROFILE).join(name), *place))
+        .map(|(name, place)| (cx.target.join(BUILT).join(name), *place))
         .collect();
 
-    let tar = cx.target.join("vm-stage.tar");
+    let tar = cx.target.join(TAR);
     let packed = cx.target.join("vm-stage.key");
     let mut key = vec![
         lists.display().to_string(),
@@ -105,7 +113,10 @@ pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
         }
         for (program, place) in &programs {
             fs::create_dir_all(dir.join(place))?;
-            run::output(run::cmd("cp", ["-t"]).arg(dir.join(place)).arg(program))?;
+            let name = program.file_name().context("a program has a name")?;
+            let mut strip = run::cmd("strip", ["-o"]);
+            strip.arg(dir.join(place).join(name)).arg(program);
+            run::output(&mut strip)?;
         }
         fs::create_dir_all(dir.join("lib"))?;
         run::output(

@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::scene::Scene;
-use tandem_guest::stage;
 use tandem_guest::vm::Disk;
 use tandem_harness::cx::Cx;
 use tandem_harness::layer::Run;
@@ -108,8 +107,6 @@ fn build(cx: &Cx) -> Result<PathBuf> {
         "--package=tandem-simulated",
         "--test=conformance",
         "--message-format=json",
-        "--profile",
-        stage::PROFILE,
     ]);
     let said = run::output(&mut cargo)?;
     let program = said.lines().find_map(|line| {

@@ -56,7 +56,7 @@ pub fn layers() -> Vec<Layer> {
             name: "vm-kernel-cache",
             about: "dm-cache serves the cache where the module cannot be loaded",
             needs: deps::GUEST,
-            when: When::Sampled(1),
+            when: When::Sampled(7),
             run: kernel_cache::run,
         },
         Layer {
@@ -77,7 +77,7 @@ pub fn layers() -> Vec<Layer> {
             name: "vm-kill",
             about: "kill -9 of the service at every step of create, remove and resize",
             needs: deps::GUEST,
-            when: When::Sampled(6),
+            when: When::Sampled(8),
             run: kill::run,
         },
         Layer {

@@ -18,9 +18,9 @@ use anyhow::{Context, Result, ensure};
 use crate::{suite, uml};
 use tandem_guest::guest_kernel::{self, Kernel, Source};
 use tandem_guest::qemu::Qemu;
-use tandem_harness::cx::Cx;
+use tandem_harness::cx::{Cx, say};
 use tandem_harness::layer::{Layer, Run, When};
-use tandem_harness::{programs, run, seed};
+use tandem_harness::{programs, run, sample, seed};
 
 /// Longest run of an emulated guest on a busy machine.
 const LIMIT: Duration = Duration::from_secs(5000);
@@ -60,21 +60,21 @@ pub fn layers() -> Vec<Layer> {
             about: "module built for and tested in Debian 12's kernel",
             needs: deps::KERNEL,
             when: When::Always,
-            run: |run| functional(run, Source::Debian12, 3),
+            run: |run| functional(run, Source::Debian12),
         },
         Layer {
             name: "kernel-debian12-backports",
             about: "module built for and tested in the kernel of Debian 12's backports",
             needs: deps::KERNEL,
-            when: When::Sampled(4),
-            run: |run| functional(run, Source::Debian12Backports, 1),
+            when: When::Sampled(7),
+            run: |run| functional(run, Source::Debian12Backports),
         },
         Layer {
             name: "kernel-debian13-backports",
             about: "module built for and tested in the kernel of Debian 13's backports",
             needs: deps::KERNEL,
-            when: When::Sampled(4),
-            run: |run| functional(run, Source::Debian13Backports, 5),
+            when: When::Sampled(7),
+            run: |run| functional(run, Source::Debian13Backports),
         },
     ]
 }
@@ -133,12 +133,14 @@ const INTERFACE_AND_FAILURES: &[&str] = &[
     "hung:",
 ];
 
-/// The suite on one of the three kernels. Without `--all` one case of six runs, so that every odd case runs on one of
-/// the three. With `--all` the whole suite runs on the oldest kernel, also with little memory, the cases of interface
+/// One case in so many runs without `--all`.
+const PARTS: u64 = 12;
+
+/// The suite on one of the three kernels. Without `--all` one case of twelve runs, by the commit. With `--all` the whole suite runs on the oldest kernel, also with little memory, the cases of interface
 /// and failures on the others, and on all of them the tests of disks that are pulled; on the oldest and the newest the
 /// real file systems that are used elsewhere.
 /// Under TCG a case takes ten seconds of a processor.
-fn functional(run: &mut Run, source: Source, part: u32) -> Result<()> {
+fn functional(run: &mut Run, source: Source) -> Result<()> {
     let cx = run.cx;
     let target = target(cx, source, &run.log)?;
     let qemu = Qemu::get(cx)?;
@@ -175,7 +177,11 @@ fn functional(run: &mut Run, source: Source, part: u32) -> Result<()> {
             let names = INTERFACE_AND_FAILURES.join("|").replace(' ', "_");
             format!(" SUITE_ONLY={names}")
         }
-        None => format!(" SUITE_PART={part}/6"),
+        None => {
+            let part = sample::chance(cx, &target.kernel.release)? % PARTS;
+            say(format!("part {part} of {PARTS} by the commit"));
+            format!(" SUITE_PART={part}/{PARTS}")
+        }
     };
     // A case that takes half a minute in User-mode Linux takes four under TCG.
     let speed = match accel[0] {

@@ -146,7 +146,7 @@ fn within(mut drawn: Vec<(u64, &'static str, u64)>, minutes: u64) -> Vec<&'stati
 /// Fails if the disk is too full for all layers: they would fail one by one, for reasons that name no space.
 fn ensure_space(cx: &Cx) -> Result<()> {
     // The layers of the virtual machine build there, and have run before.
-    if cx.target.join(stage::PROFILE).exists() {
+    if cx.target.join(stage::TAR).exists() {
         return Ok(());
     }
     let mut df = run::cmd("df", ["--block-size=1GB", "--output=avail"]);
