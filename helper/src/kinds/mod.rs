@@ -144,6 +144,19 @@ impl Others for DeviceMapper {
         let notes = notes.unwrap_or_default().into_iter();
         notes.map(|note| note.removal).collect()
     }
+
+    async fn forget_modes_of_none(&self, there: &[String]) -> bool {
+        let mut waits = false;
+        let begun = self.begun_removals().await.into_iter();
+        for removal in begun.filter(OtherRemoval::outlives_a_start) {
+            if !there.contains(&removal.id) && lvm::is_plain(self, &removal).await == Ok(true) {
+                self.forget_removal(&removal).await;
+            } else {
+                waits = true;
+            }
+        }
+        waits
+    }
 }
 
 #[cfg(test)]

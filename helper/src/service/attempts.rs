@@ -13,7 +13,7 @@ use crate::decide::lifecycle::{Attempt, Reason};
 use crate::model::action::Pair;
 use crate::model::facts::{Device, Ident};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What uses a disk beside its mapping.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -63,9 +63,18 @@ struct Tried {
     failed: Option<Failed>,
 }
 
+/// So many losses of an SSD within [`FLAPS_WITHIN`] that is there again at once are not seen as failures.
+const FLAPS: usize = 3;
+/// See [`FLAPS`].
+const FLAPS_WITHIN: Duration = Duration::from_secs(600);
+
 /// The last attempts, by the UUIDs of the caches.
 #[derive(Debug, Default)]
-pub(super) struct Attempts(BTreeMap<String, Tried>);
+pub(super) struct Attempts {
+    tried: BTreeMap<String, Tried>,
+    /// When SSDs were lost that were there again at once.
+    lost: BTreeMap<String, Vec<Instant>>,
+}
 
 impl Attempts {
     /// An attempt begins with the present devices of the pair.
@@ -75,14 +84,26 @@ impl Attempts {
             refused: None,
             failed: None,
         };
-        self.0.insert(pair.uuid.clone(), tried);
+        self.tried.insert(pair.uuid.clone(), tried);
+    }
+
+    /// The SSD is lost, which counts as an attempt that failed. But an SSD that `is_back` already was only unplugged, unless that
+    /// happens again and again: each loss gives errors to programs.
+    pub fn lost(&mut self, pair: &Pair, is_back: bool) {
+        let lost = self.lost.entry(pair.uuid.clone()).or_default();
+        lost.retain(|at| at.elapsed() < FLAPS_WITHIN);
+        lost.push(Instant::now());
+        match is_back && lost.len() <= FLAPS {
+            true => self.forget(&pair.uuid),
+            false => self.begin(pair),
+        }
     }
 
     /// The attempt that runs has failed, and the reason may pass. `used`: what used the disk when the attempt began.
     /// Returns the time, which names the attempt for [`Self::forget_failed`].
     pub fn fail(&mut self, uuid: &str, used: DiskUse) -> Instant {
         let at = Instant::now();
-        if let Some(tried) = self.0.get_mut(uuid) {
+        if let Some(tried) = self.tried.get_mut(uuid) {
             tried.failed = Some(Failed { used, at });
         }
         at
@@ -90,20 +111,20 @@ impl Attempts {
 
     /// The module has refused the devices for good.
     pub fn refuse(&mut self, uuid: &str, why: Reason) {
-        if let Some(tried) = self.0.get_mut(uuid) {
+        if let Some(tried) = self.tried.get_mut(uuid) {
             tried.refused = Some(why);
         }
     }
 
     /// The next attempt may begin.
     pub fn forget(&mut self, uuid: &str) {
-        self.0.remove(uuid);
+        self.tried.remove(uuid);
     }
 
     /// The next attempt may begin if the last one is that which failed at this time; at any time without one. Returns
     /// whether it may.
     pub fn forget_failed(&mut self, uuid: &str, at: Option<Instant>) -> bool {
-        let failed = self.0.get(uuid).and_then(|tried| tried.failed.as_ref());
+        let failed = self.tried.get(uuid).and_then(|tried| tried.failed.as_ref());
         let ours = failed.is_some_and(|failed| at.is_none_or(|at| at == failed.at));
         if ours {
             self.forget(uuid);
@@ -113,13 +134,13 @@ impl Attempts {
 
     /// Why the module refused the devices of the last attempt for good.
     pub fn refusal(&self, uuid: &str) -> Option<Reason> {
-        self.0.get(uuid)?.refused
+        self.tried.get(uuid)?.refused
     }
 
     /// The last attempt with the present devices of the pair. `used`: what uses the disk, as the machine was looked at
     /// not before `seen`. What was seen before the end of an attempt may be the attempt's own doing.
     pub fn last(&self, pair: &Pair, used: &DiskUse, seen: Instant) -> Attempt {
-        let Some(tried) = self.0.get(&pair.uuid) else {
+        let Some(tried) = self.tried.get(&pair.uuid) else {
             return Attempt::None;
         };
         let [disk, ssd] = &tried.devices;
@@ -203,6 +224,21 @@ mod tests {
         disk.origin.diskseq += 1;
         ssd.ssd.diskseq += 1;
         assert_eq!([last(&disk), last(&ssd)], [Attempt::None; 2]);
+    }
+
+    #[test]
+    fn an_ssd_that_is_back_at_once_is_used_again_but_not_for_ever() {
+        let pair = pair();
+        let mut attempts = Attempts::default();
+        let last = |attempts: &Attempts| attempts.last(&pair, &DiskUse::default(), Instant::now());
+        attempts.lost(&pair, false);
+        assert_eq!(last(&attempts), Attempt::Failed);
+        for _ in 1..FLAPS {
+            attempts.lost(&pair, true);
+            assert_eq!(last(&attempts), Attempt::None);
+        }
+        attempts.lost(&pair, true);
+        assert_eq!(last(&attempts), Attempt::Failed);
     }
 
     #[test]

@@ -70,6 +70,8 @@ use zbus::object_server::{InterfaceRef, SignalEmitter};
 
 /// The service exits after this time without a call, a cache and a watched disk.
 const IDLE: Duration = Duration::from_secs(60);
+/// Time between two questions to another system whether something is still to be put back, while nothing else is to be done.
+const ASKS: Duration = Duration::from_secs(600);
 /// Least time between two refreshes, so that many events do not cause as many signals.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -296,6 +298,7 @@ impl Service {
 
     /// Returns when the service has nothing left to do and has released the bus name.
     pub async fn until_idle(&self) {
+        let mut asked: Option<Instant> = None;
         loop {
             tokio::time::sleep(IDLE / 12).await;
             let idle = {
@@ -311,8 +314,11 @@ impl Service {
                     || !store.caches().is_empty()
                     || !store.watches().is_empty()
             };
-            if idle && !records() {
-                break;
+            if idle && !records() && asked.is_none_or(|at| at.elapsed() > ASKS) {
+                asked = Some(Instant::now());
+                if !self.awaits_a_cache().await {
+                    break;
+                }
             }
         }
         let _ = self.connection.release_name(BUS_NAME).await;

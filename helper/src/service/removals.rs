@@ -144,9 +144,24 @@ impl Service {
     /// Takes up what an earlier process, or an earlier start of the machine, has left to be put back at these caches, which
     /// were not there before.
     pub(super) async fn take_up_removals_of(self: &Arc<Self>, came: &[&OtherCache]) {
-        let is_there = |removal: &OtherRemoval| came.iter().any(|cache| cache.id == removal.id);
+        let is_there = |removal: &OtherRemoval| {
+            let is_same =
+                |cache: &&OtherCache| cache.id == removal.id && cache.kind == removal.kind;
+            came.iter().any(is_same)
+        };
         self.take_up(|removal| removal.outlives_a_start() && is_there(removal))
             .await;
+    }
+
+    /// Whether a mode is still to be put back, at a cache that may appear. What was to be put back at a cache that another program
+    /// has removed meanwhile is forgotten.
+    pub(super) async fn awaits_a_cache(&self) -> bool {
+        let there: Vec<_> = self
+            .other_caches()
+            .into_iter()
+            .map(|cache| cache.id)
+            .collect();
+        self.host.forget_modes_of_none(&there).await
     }
 
     async fn take_up(self: &Arc<Self>, wanted: impl Fn(&OtherRemoval) -> bool) {

@@ -151,10 +151,8 @@ impl Service {
                 Step::LetGo => {
                     tracing::error!(uuid, "the SSD is lost: the disk is used alone");
                     // An SSD that has failed is not tried again until it was plugged in again, which may be the case already.
-                    match is_back(&pair, seen) {
-                        true => self.inner().attempts.forget(uuid),
-                        false => self.inner().attempts.begin(&pair),
-                    }
+                    let is_back = is_back(&pair, seen);
+                    self.inner().attempts.lost(&pair, is_back);
                     let gone = self.host.apply(&Action::Detach(pair)).await;
                     if gone.is_ok() {
                         self.again.notify_one();

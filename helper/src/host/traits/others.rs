@@ -38,4 +38,10 @@ pub trait Others: Send + Sync + 'static {
     async fn begun_removals(&self) -> Vec<OtherRemoval> {
         Vec::new()
     }
+
+    /// Forgets what was to be put back at caches that are removed by now: of those caches that outlive a start and whose ids are
+    /// not among these. Returns whether something is still to be put back.
+    async fn forget_modes_of_none(&self, _there: &[String]) -> bool {
+        false
+    }
 }

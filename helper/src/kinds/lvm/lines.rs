@@ -24,7 +24,7 @@ fn columns<'a>(output: &'a str, volume_uuid: &str) -> impl Iterator<Item = Vec<&
     output.lines().filter_map(move |line| {
         let mut words = line.split_ascii_whitespace();
         let uuid = words.next()?.replace('-', "");
-        (uuid == volume_uuid).then(|| words.take(3).collect())
+        (uuid == volume_uuid).then(|| words.take(4).collect())
     })
 }
 
@@ -50,19 +50,28 @@ pub fn has_cache(output: &str, volume_uuid: &str) -> Option<bool> {
 pub enum Shown {
     /// The volume has no cache.
     Plain,
-    /// The volume has a cache of dm-cache in this mode.
-    Cache(CacheMode),
+    /// The volume has a cache of dm-cache in this mode, on this pool.
+    Cache(CacheMode, Pool),
 }
 
-/// What `lvs -o lv_uuid,segtype,cache_mode` says of the volume with this UUID. Nothing if no line is of this volume, or if the line is
+/// The UUID of the volume on the SSD: a volume may get another cache. None if LVM tells none.
+pub type Pool = Option<[u8; 32]>;
+
+fn pool(uuid: &str) -> Pool {
+    uuid.replace('-', "").into_bytes().try_into().ok()
+}
+
+/// What `lvs -o lv_uuid,segtype,cache_mode,pool_lv_uuid` says of the volume with this UUID. Nothing if no line is of this volume, or if the line is
 /// not known.
 pub fn shown(output: &str, volume_uuid: &str) -> Option<Shown> {
     let mut seen = None;
     for columns in columns(output, volume_uuid) {
         seen = match columns.as_slice() {
-            ["cache", word] => {
+            ["cache", word, rest @ ..] => {
                 let mut modes = CacheMode::ALL.into_iter();
-                return modes.find(|mode| mode.word() == *word).map(Shown::Cache);
+                let mode = modes.find(|mode| mode.word() == *word)?;
+                let pool = rest.first().and_then(|uuid| pool(uuid));
+                return Some(Shown::Cache(mode, pool));
             }
             ["cache" | "writecache", ..] => return None,
             _ => Some(Shown::Plain),
@@ -137,7 +146,16 @@ mod tests {
                 "  WARNING: a b\n{}",
                 line(&format!("cache {}", mode.word()))
             );
-            assert_eq!(shown(&told, uuid), Some(Shown::Cache(mode)));
+            assert_eq!(shown(&told, uuid), Some(Shown::Cache(mode, None)));
+            let on = format!(
+                "cache {} sJVTnc-PxK5-Psqz-bGL1-Xmll-UCHF-0cUVTY",
+                mode.word()
+            );
+            let pool = *b"sJVTncPxK5PsqzbGL1XmllUCHF0cUVTY";
+            assert_eq!(
+                shown(&line(&on), uuid),
+                Some(Shown::Cache(mode, Some(pool)))
+            );
             assert_eq!(shown(&told, "x"), None);
         }
         assert_eq!(shown(&line("linear"), uuid), Some(Shown::Plain));

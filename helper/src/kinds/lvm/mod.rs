@@ -7,4 +7,4 @@ mod tools;
 mod write_back;
 
 pub(super) use remove::Remove;
-pub(super) use write_back::WriteBack;
+pub(super) use write_back::{WriteBack, is_plain};

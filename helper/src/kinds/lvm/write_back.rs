@@ -5,7 +5,7 @@
 //! LVM ends its own state of writing back, the policy `cleaner`, also when it is interrupted. A program of LVM that was killed, and a
 //! power cut, leave it in force. Only a write-back that is not interrupted ends it then.
 
-use super::lines::{Shown, blocks_left, knows, shown};
+use super::lines::{Pool, Shown, blocks_left, knows, shown};
 use super::tools::{ask, file, lvm, tail, unit};
 use crate::host::device_mapper::{DeviceMapper, blocking};
 use crate::host::systemd::program::{self, Program, State};
@@ -57,17 +57,20 @@ impl CacheMode {
 struct Before {
     /// The mode before the first change.
     mode: CacheMode,
+    /// The cache that it is the mode of.
+    pool: Pool,
     /// Whether the disk had everything at some moment since.
     drained: bool,
 }
 
 impl Before {
-    /// `mode`: that of now. A write-back that was not ended has left its own mode.
-    fn of(mode: CacheMode, earlier: Option<&Note>) -> Self {
+    /// `mode` and `pool`: those of now. A write-back of the same cache that was not ended has left its own mode.
+    fn of(mode: CacheMode, pool: Pool, earlier: Option<&Note>) -> Self {
         let of_then = earlier.and_then(|note| note.before::<Self>().ok());
-        let of_then = of_then.filter(|_| mode == CacheMode::Writethrough);
+        let of_then = of_then.filter(|then| mode == CacheMode::Writethrough && then.pool == pool);
         Self {
             mode: of_then.map_or(mode, |then| then.mode),
+            pool,
             drained: false,
         }
     }
@@ -167,7 +170,13 @@ fn next(note: &Note, before: Before, seen: &Seen) -> Next {
             let gone = removal.not_drained(why).data(DataState::OnDisk);
             return Next::End(Err(Box::new(gone)));
         }
-        Shown::Cache(mode) => mode,
+        Shown::Cache(_, pool) if pool != before.pool => {
+            // Its mode is the choice of the program that has made it.
+            let why = "the volume has another cache now";
+            let gone = removal.not_drained(why).data(DataState::OnDisk);
+            return Next::End(Err(Box::new(gone)));
+        }
+        Shown::Cache(mode, _) => mode,
     };
     let [flush, again, put_back] = seen.programs;
     let state = |task| match task {
@@ -242,7 +251,7 @@ enum Told {
 }
 
 async fn volume(machine: &DeviceMapper, removal: &OtherRemoval) -> Result<Told, Failure> {
-    let columns = "lv_uuid,segtype,cache_mode";
+    let columns = "lv_uuid,segtype,cache_mode,pool_lv_uuid";
     let Some(told) = ask(&machine.connection, removal, columns).await? else {
         return Ok(Told::Busy);
     };
@@ -316,6 +325,18 @@ async fn said(removal: &OtherRemoval, task: Task) -> Result<String, Failure> {
     blocking(move || tail(&printed)).await
 }
 
+/// Whether LVM says that the volume has no cache any more.
+///
+/// # Errors
+/// LVM is not there, or says what is not known.
+pub(in crate::kinds) async fn is_plain(
+    machine: &DeviceMapper,
+    removal: &OtherRemoval,
+) -> Result<bool, Failure> {
+    let told = volume(machine, removal).await?;
+    Ok(matches!(told, Told::Shown(Shown::Plain)))
+}
+
 #[async_trait]
 impl Remover for WriteBack {
     async fn look(
@@ -329,8 +350,8 @@ impl Remover for WriteBack {
         }
         // The name has to be that of the volume that the kernel shows.
         match volume(machine, removal).await? {
-            Told::Shown(Shown::Cache(mode)) => {
-                serde_json::to_value(Before::of(mode, earlier)).map_err(failed)
+            Told::Shown(Shown::Cache(mode, pool)) => {
+                serde_json::to_value(Before::of(mode, pool, earlier)).map_err(failed)
             }
             Told::Busy => Err(removal.changed("LVM is at work on the group")),
             Told::Shown(Shown::Plain) | Told::Gone => {

@@ -33,13 +33,14 @@ sync
 setsid -f tandemctl flush $volume >/dev/null 2>&1 </dev/null
 for _ in $(seq 400); do if dmsetup table $mapping | grep -q cleaner; then break; fi; sleep 0.05; done
 dmsetup table $mapping | grep cleaner
-ls $notes/*.json"#;
-/// The service has run for a while before the disks appear, and nobody asks it for anything.
+grep '"pool":\[' $notes/*.json"#;
+/// The service has run for longer than it stays without work before the disks appear, and nobody asks it for anything.
 const EARLY: &str = r#"set -e
 for _ in $(seq 300); do if systemctl is-active --quiet tandem.service; then break; fi; sleep 0.2; done
 systemctl is-active tandem.service
 ls /var/lib/tandem/modes/*.json
-sleep 5"#;
+sleep 80
+systemctl is-active tandem.service"#;
 /// All is as before, without a question by anybody.
 const AFTER: &str = r#"for _ in $(seq 300); do if dmsetup info $mapping >/dev/null 2>&1; then break; fi; sleep 0.2; done
 dmsetup status $mapping

@@ -12,6 +12,7 @@ const ABORTED: State = State::Ended(Some(5));
 const KILLED: State = State::Ended(None);
 const BEFORE: Before = Before {
     mode: CacheMode::Writeback,
+    pool: Some([b'p'; 32]),
     drained: false,
 };
 const DRAINED: Before = Before {
@@ -40,7 +41,7 @@ fn kernel(mode: OtherMode) -> Kernel {
 fn seen(mode: CacheMode, programs: Programs) -> Seen {
     Seen {
         programs,
-        volume: Shown::Cache(mode),
+        volume: Shown::Cache(mode, BEFORE.pool),
         kernel: Some(kernel(mode.shown())),
         said: "  Flushing of vg2/m aborted.\n".into(),
     }
@@ -97,6 +98,22 @@ fn a_mode_that_was_changed_is_put_back_whatever_came_of_the_write_back() {
     };
     let mode = Next::Start(Task::Mode, false);
     assert_eq!(next(&note(true), BEFORE, &other), mode);
+}
+
+#[test]
+fn the_mode_of_another_cache_of_the_volume_is_left_alone() {
+    let other = |pool| Seen {
+        volume: Shown::Cache(CacheMode::Writethrough, pool),
+        ..seen(CacheMode::Writethrough, [State::Unknown; 3])
+    };
+    for pool in [None, Some([b'q'; 32])] {
+        let end = ended(next(&note(false), BEFORE, &other(pool)));
+        assert_eq!(end, Err((Kind::StepFailed, DataState::OnDisk)));
+    }
+    // A new write-back of the other cache begins anew, too.
+    let mode = |pool| Before::of(CacheMode::Writethrough, pool, Some(&note(false))).mode;
+    assert_eq!(mode(BEFORE.pool), CacheMode::Writeback);
+    assert_eq!(mode(Some([b'q'; 32])), CacheMode::Writethrough);
 }
 
 #[test]
@@ -193,7 +210,7 @@ fn a_mode_that_another_program_has_chosen_meanwhile_stays() {
 
 #[test]
 fn the_mode_before_is_that_before_the_first_of_all_changes() {
-    let mode = |mode, earlier: Option<&Note>| Before::of(mode, earlier).mode;
+    let mode = |mode, earlier: Option<&Note>| Before::of(mode, BEFORE.pool, earlier).mode;
     let earlier = note(false);
     for now in CacheMode::ALL {
         assert_eq!(mode(now, None), now);
