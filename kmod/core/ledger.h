@@ -100,6 +100,9 @@ struct td_page {
 
 struct td_ledger {
 	struct td_super super;		/* areas and uuid */
+	/* Each hit of a write reads these: no other field near them changes often. */
+	u64 dirty_limit;		/* quarters; no new dirty data beyond; 0: none */
+	bool ssd_unflushed;		/* data written since the last sweep began (L9) */
 	/* memory: the caller's, set before td_engine_init() */
 	u64 *pending;			/* a bit a slot: to be recorded */
 	u64 *pending_words;		/* a bit a u64 of pending */
@@ -118,7 +121,6 @@ struct td_ledger {
 	u64 dirty;			/* quarters */
 	u64 fresh;			/* of them: td_req.fresh of all requests */
 	u32 dirty_sums[TD_DIRTY_SUMS];	/* of 1 << TD_SUM_SHIFT regions each */
-	u64 dirty_limit;		/* quarters; no new dirty data beyond; 0: none */
 	u32 place_shift;		/* log2 of sectors in a place */
 	u32 places;			/* bits set in all marks' places */
 	u32 places_limit;		/* with so many, no other place gets dirty */
@@ -143,7 +145,6 @@ struct td_ledger {
 	bool sweep_wanted;
 	bool sweep_on;			/* begun and not done */
 	bool changed;			/* something is pending */
-	bool ssd_unflushed;		/* data written since the last sweep began (L9) */
 	bool group_flush;		/* and before, since the SSD was flushed (L9) */
 	struct td_link sweep_waiters;	/* td_req.gate: for the sweep under way, */
 	struct td_link next_sweep_waiters;	/* for the next one */

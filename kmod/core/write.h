@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The commonest write-back write: of quarters that are already dirty, in one frame
- * that lies in its home way. It goes to the SSD as it is, like a read hit.
+ * The commonest write-back write: of quarters that are already dirty, in one frame.
+ * It goes to the SSD as it is, like a read hit. Most frames lie in their home way.
  *
  * Why this needs no lock: the quarters are recorded dirty or will be, so no order has
  * to be kept; the pin keeps the slot's frame; a cleaning begins only when the pin is
@@ -47,6 +47,12 @@ static inline bool td_write_home(struct td_engine *e, u64 sector, u32 count,
 	return likely(env_peek(e->ledger.dirty_limit)) &&
 	       td_write_in_place(e, sector, count, slot);
 }
+
+/*
+ * td_write_home() said false: the same for a frame in another way. A function of its own,
+ * since most writes that come here make something dirty. No lock, any context.
+ */
+bool td_write_elsewhere(struct td_engine *e, u64 sector, u32 count, u32 *slot);
 
 /*
  * The SSD has completed such a write. Call before td_word_unpin() and before the

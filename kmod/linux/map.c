@@ -150,23 +150,12 @@ static inline bool is_disk_gone(const struct tandem *t)
 	return test_bit(GD_DEAD, &t->origin->bdev->bd_disk->state);
 }
 
-/*
- * A write of dirty quarters goes to the SSD in place, with the user's own pages. Its cost
- * is counted: so tandem_map() comes here at once, and all else is a call in the end.
- */
-static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io *io)
+/* A write of dirty quarters goes to the SSD in place, with the user's own pages: to @slot. */
+static __always_inline int map_in_place(struct tandem *t, struct bio *bio,
+					struct tandem_io *io, u32 slot)
 {
 	unsigned long now = jiffies;
-	u32 slot;
 
-	if (unlikely(is_disk_gone(t)))
-		return DM_MAPIO_KILL;
-	if (unlikely(!bio_sectors(bio)))
-		return tandem_map_flush(t, bio, io);
-	if (bio->bi_opf & REQ_FUA || !tandem_fits_ssd(t, bio) ||
-	    !td_write_home(&t->engine, bio->bi_iter.bi_sector,
-			   bio_sectors(bio), &slot))
-		return tandem_map_write(t, bio, io, TD_WRITE);
 	if (t->written != now)
 		WRITE_ONCE(t->written, now);
 	io->end = TANDEM_END_HOME;
@@ -175,6 +164,35 @@ static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io
 		tandem_latency_begin(io);
 	}
 	return map_hit(t, bio, io, slot, 1, 0);
+}
+
+/* A write that td_write_home() does not take. */
+static noinline int map_elsewhere(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
+	u32 slot;
+
+	if (!td_write_elsewhere(&t->engine, bio->bi_iter.bi_sector, bio_sectors(bio), &slot))
+		return tandem_map_write(t, bio, io, TD_WRITE);
+	return map_in_place(t, bio, io, slot);
+}
+
+/*
+ * The cost of a write in place is counted: so tandem_map() comes here at once, and all else
+ * is a call in the end.
+ */
+static noinline int map_data(struct tandem *t, struct bio *bio, struct tandem_io *io)
+{
+	u32 slot;
+
+	if (unlikely(is_disk_gone(t)))
+		return DM_MAPIO_KILL;
+	if (unlikely(!bio_sectors(bio)))
+		return tandem_map_flush(t, bio, io);
+	if (bio->bi_opf & REQ_FUA || !tandem_fits_ssd(t, bio))
+		return tandem_map_write(t, bio, io, TD_WRITE);
+	if (!td_write_home(&t->engine, bio->bi_iter.bi_sector, bio_sectors(bio), &slot))
+		return map_elsewhere(t, bio, io);
+	return map_in_place(t, bio, io, slot);
 }
 
 /* Neither a read nor a write of data. */

@@ -106,6 +106,7 @@ struct tandem {
 	struct dm_dev *origin;		/* in front, for each hit reads them */
 	struct dm_dev *ssd;
 	struct dm_target *ti;
+	unsigned long written;		/* jiffies: last write; changed once a jiffy */
 	struct td_engine engine;
 	spinlock_t lock;		/* core's */
 
@@ -123,7 +124,6 @@ struct tandem {
 	wait_queue_head_t idle;		/* jobs became 0, or the cache's own I/O ended */
 	unsigned long disk_used;	/* jiffies: a user's request last left the disk */
 	atomic_t foreground;		/* users' requests at the disk, or in a lane */
-	unsigned long written;		/* jiffies: last write */
 
 	spinlock_t deferred_lock;	/* guards both lists */
 	struct bio_list unprotected;	/* writes past a lost SSD, until the record */

@@ -193,6 +193,7 @@ noinline int tandem_map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	u64 sector = bio->bi_iter.bi_sector;
 	u32 count = tandem_in_run(t, bio);
 	struct tandem_job *job = NULL;
+	unsigned long now = jiffies;
 	struct td_list woken;
 	bool stream, copy, fits, lends;
 	int code;
@@ -203,7 +204,8 @@ noinline int tandem_map_write(struct tandem *t, struct bio *bio, struct tandem_i
 		tandem_measure(t, io);
 	io->foreground = false;
 	io->disk_read = false;
-	WRITE_ONCE(t->written, jiffies);
+	if (t->written != now)
+		WRITE_ONCE(t->written, now);
 	if (count < bio_sectors(bio))
 		dm_accept_partial_bio(bio, count);
 	stream = kind == TD_WRITE && !(bio->bi_opf & APART) &&

@@ -146,7 +146,8 @@ static bool write_in_place(struct tdu_engine *s, u64 sector, u32 count,
 
 static bool write_home(struct tdu_engine *s, u64 sector, u32 count, u32 *slot)
 {
-	return td_write_home(&s->e, sector, count, slot);
+	return td_write_home(&s->e, sector, count, slot) ||
+	       td_write_elsewhere(&s->e, sector, count, slot);
 }
 
 static void write_home_done(struct tdu_engine *s, bool ok)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What `cargo xtask bench` runs in its guest, where time is virtual and figures repeat.
 //!
-//! `SUITE_BENCH` is `cost:<device>` (instructions of single requests, all devices being RAM disks), or `time:<device>`,
+//! `SUITE_BENCH` is `cost:<device>` (instructions of single requests, all devices being RAM disks), `lines:<device>` (the same
+//! devices, by a plugin of QEMU), or `time:<device>`,
 //! `drain:<device>` and `seeds-<article>:<device>` (how long things take on models of a disk and an SSD). Each figure is
 //! printed as `bench: <name> <number>`.
 
@@ -9,6 +10,7 @@ pub mod aio;
 mod cost;
 mod devices;
 mod drain;
+mod lines;
 mod seeds;
 mod time;
 
@@ -29,6 +31,7 @@ pub fn run(what: &str) -> Result<()> {
     let (kind, name) = what.split_once(':').context("kind:device")?;
     match kind {
         "cost" => cost::run(&Device::new(name, Base::ram()?)?),
+        "lines" => lines::run(&Device::new(name, Base::ram()?)?),
         "time" => time::run(&Device::new(name, Base::models()?)?),
         "drain" => drain::run(name, &Device::new(name, Base::models()?)?),
         _ if let Some(article) = kind.strip_prefix("seeds-") => {

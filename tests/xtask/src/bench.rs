@@ -5,6 +5,7 @@
 //! to the nanosecond, and a change of ten instructions shows. There are two kinds of figures: instructions of single
 //! requests on RAM disks, and times on models of a disk and an SSD (tests/bench/model).
 
+mod lines;
 mod report;
 mod seeds;
 mod start;
@@ -13,6 +14,7 @@ mod ui;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 use tandem_harness::kbuild;
 
@@ -46,6 +48,8 @@ enum Other {
     Start(start::Args),
     /// What articles measured of other caches, repeated: writes tests/bench/SEEDS.md.
     Seeds(seeds::Args),
+    /// How hits scale with the number of processors: writes tests/bench/PROCESSORS.md.
+    Lines(lines::Args),
     /// Measure the window, the indicator and the service, and write tests/bench/UI.md.
     Ui,
 }
@@ -164,6 +168,7 @@ pub fn command(cx: &Cx, args: &Args) -> Result<()> {
     match &args.other {
         Some(Other::Start(args)) => return start::command(cx, args),
         Some(Other::Seeds(args)) => return seeds::command(cx, args),
+        Some(Other::Lines(args)) => return lines::command(cx, args),
         Some(Other::Ui) => return ui::command(cx),
         None => {}
     }
@@ -260,34 +265,32 @@ impl Guest {
         Ok((own, modules))
     }
 
-    /// What the suite measures under this word, with the machine of this kind.
-    fn measure(
-        &self,
-        what: &str,
-        kind: Kind,
-        (name, about): (&'static str, &'static str),
-        (initramfs, modules): &(PathBuf, String),
-    ) -> Result<Figures> {
+    /// A machine that counts instructions.
+    fn machine(&self, processors: &str, memory: &str) -> Command {
         let mut guest = self.qemu.command();
         guest.args(["-accel", "tcg,thread=single", "-machine", "q35"]);
         // The processor has no string instructions that copy and clear by the byte: QEMU would count each byte.
-        guest.args([
-            "-cpu",
-            "max,-erms,-fsrm",
-            "-smp",
-            "1",
-            "-m",
-            kind.machine().1,
-        ]);
+        guest.args(["-cpu", "max,-erms,-fsrm", "-smp", processors, "-m", memory]);
         guest.args(["-icount", "shift=0,sleep=off", "-seed", "42"]);
         guest.args(["-rtc", "base=2025-01-01,clock=vm"]);
+        guest
+    }
+
+    /// What the suite prints under this word, in the machine.
+    fn follow(
+        &self,
+        guest: &mut Command,
+        what: &str,
+        (name, about): (&'static str, &'static str),
+        (initramfs, modules): &(PathBuf, String),
+    ) -> Result<Figures> {
         let words = format!(
             "{modules} SUITE_BENCH={what}:{name} tsc=reliable clocksource=tsc random.trust_cpu=on mitigations=off"
         );
-        kernels::boot(&mut guest, &self.target.kernel, initramfs, &words);
+        kernels::boot(guest, &self.target.kernel, initramfs, &words);
         let mut numbers = BTreeMap::new();
         let mut stopped = None;
-        suite::follow(&mut guest, LIMIT, &self.log, |line| {
+        suite::follow(guest, LIMIT, &self.log, |line| {
             if let Some(why) = line.strip_prefix("FAIL start: ") {
                 stopped = Some(why.to_owned());
             }
@@ -298,6 +301,30 @@ impl Guest {
                 numbers.insert(figure.to_owned(), number);
             }
         })?;
+        Ok(Figures {
+            name,
+            about,
+            numbers,
+            stopped,
+        })
+    }
+
+    /// What the suite measures under this word, with the machine of this kind.
+    fn measure(
+        &self,
+        what: &str,
+        kind: Kind,
+        device: (&'static str, &'static str),
+        image: &(PathBuf, String),
+    ) -> Result<Figures> {
+        let mut guest = self.machine("1", kind.machine().1);
+        let figures = self.follow(&mut guest, what, device, image)?;
+        self.told(what, figures)
+    }
+
+    /// Says what was measured.
+    fn told(&self, what: &str, figures: Figures) -> Result<Figures> {
+        let Figures { name, numbers, .. } = &figures;
         ensure!(
             !numbers.is_empty(),
             "{name} gave no figures; see {}",
@@ -308,14 +335,9 @@ impl Guest {
             .map(|(figure, number)| format!("{figure} {number}"))
             .collect();
         say(format!("{what} of {name}: {}", list.join(", ")));
-        if let Some(why) = &stopped {
+        if let Some(why) = &figures.stopped {
             say(format!("{what} of {name} came to no end: {why}"));
         }
-        Ok(Figures {
-            name,
-            about,
-            numbers,
-            stopped,
-        })
+        Ok(figures)
     }
 }
