@@ -104,6 +104,8 @@ fn text(release: &str, commit: &str, all: &[Figures]) -> Result<String> {
          touches in the kernel. The requests of all processors are replayed in turns, one after the other, so that the\n\
          figures repeat. Each processor has a range of 1 MiB of its own, which the cache holds. Kernel {release}, module of\n\
          commit {commit}.\n\n\
+         A write of what was just written goes to the SSD alone in write-back; in write-through it takes the lock and workers.\n\
+         Hits of Tandem take neither, and so go as well with eight processors as dm-linear.\n\n\
          *Transfers*: lines that have to come from another processor, for each request; a line takes some 50 to 100 ns on\n\
          its way. *Exposed*: lines that each request touches, and that the kernel writes while the last processor reads and\n\
          writes what no cache has.\n"
