@@ -447,7 +447,7 @@ u32 td_ssd_done(struct td_engine *e, struct td_req *r, bool ok,
 		r->pending = TD_DO_DISK;
 		return start_cleaning_write(e, r, woken);
 	}
-	if (!r->durable)
+	if (!r->durable && !e->ledger.ssd_unflushed)
 		e->ledger.ssd_unflushed = true;
 	r->pending &= (u8)~TD_DO_SSD;
 	if (r->writeback)

@@ -276,7 +276,8 @@ struct td_engine {
 /* Two lines, which some processors fetch together: a write would take both from all hits. */
 _Static_assert(offsetof(struct td_engine, due) - offsetof(struct td_engine, retired) >= 128,
 	       "hits and misses share a line of the processor's cache");
-_Static_assert(offsetof(struct td_ledger, nr_pending) -
+_Static_assert(sizeof(void *) < 8 ||
+	       offsetof(struct td_ledger, nr_pending) -
 	       offsetof(struct td_ledger, ssd_unflushed) >= 64 + sizeof(bool),
 	       "hits of writes and the ledger share a line of the processor's cache");
 

@@ -63,7 +63,7 @@ struct Tried {
     failed: Option<Failed>,
 }
 
-/// So many losses of an SSD within [`FLAPS_WITHIN`] that is there again at once are not seen as failures.
+/// An SSD that is lost, and there again before that is seen, is used again at once so often within [`FLAPS_WITHIN`].
 const FLAPS: usize = 3;
 /// See [`FLAPS`].
 const FLAPS_WITHIN: Duration = Duration::from_secs(600);
@@ -73,7 +73,7 @@ const FLAPS_WITHIN: Duration = Duration::from_secs(600);
 pub(super) struct Attempts {
     tried: BTreeMap<String, Tried>,
     /// When SSDs were lost that were there again at once.
-    lost: BTreeMap<String, Vec<Instant>>,
+    flaps: BTreeMap<String, Vec<Instant>>,
 }
 
 impl Attempts {
@@ -90,13 +90,19 @@ impl Attempts {
     /// The SSD is lost, which counts as an attempt that failed. But an SSD that `is_back` already was only unplugged, unless that
     /// happens again and again: each loss gives errors to programs.
     pub fn lost(&mut self, pair: &Pair, is_back: bool) {
-        let lost = self.lost.entry(pair.uuid.clone()).or_default();
-        lost.retain(|at| at.elapsed() < FLAPS_WITHIN);
-        lost.push(Instant::now());
-        match is_back && lost.len() <= FLAPS {
-            true => self.forget(&pair.uuid),
-            false => self.begin(pair),
+        if !is_back {
+            self.begin(pair);
+            return;
         }
+        self.forget(&pair.uuid);
+        let flaps = self.flaps.entry(pair.uuid.clone()).or_default();
+        flaps.retain(|at| at.elapsed() < FLAPS_WITHIN);
+        flaps.push(Instant::now());
+    }
+
+    fn flaps(&self, uuid: &str) -> bool {
+        let flaps = self.flaps.get(uuid).into_iter().flatten();
+        flaps.filter(|at| at.elapsed() < FLAPS_WITHIN).count() > FLAPS
     }
 
     /// The attempt that runs has failed, and the reason may pass. `used`: what used the disk when the attempt began.
@@ -140,6 +146,9 @@ impl Attempts {
     /// The last attempt with the present devices of the pair. `used`: what uses the disk, as the machine was looked at
     /// not before `seen`. What was seen before the end of an attempt may be the attempt's own doing.
     pub fn last(&self, pair: &Pair, used: &DiskUse, seen: Instant) -> Attempt {
+        if self.flaps(&pair.uuid) {
+            return Attempt::Failed;
+        }
         let Some(tried) = self.tried.get(&pair.uuid) else {
             return Attempt::None;
         };
@@ -233,11 +242,12 @@ mod tests {
         let last = |attempts: &Attempts| attempts.last(&pair, &DiskUse::default(), Instant::now());
         attempts.lost(&pair, false);
         assert_eq!(last(&attempts), Attempt::Failed);
-        for _ in 1..FLAPS {
+        for _ in 0..FLAPS {
             attempts.lost(&pair, true);
             assert_eq!(last(&attempts), Attempt::None);
         }
         attempts.lost(&pair, true);
+        attempts.forget(&pair.uuid);
         assert_eq!(last(&attempts), Attempt::Failed);
     }
 

@@ -297,28 +297,33 @@ impl Service {
     }
 
     /// Returns when the service has nothing left to do and has released the bus name.
-    pub async fn until_idle(&self) {
+    pub async fn until_idle(self: &Arc<Self>) {
         let mut asked: Option<Instant> = None;
+        let idle = || {
+            let inner = self.inner();
+            let quiet = inner.touched.is_none_or(|at| at.elapsed() > IDLE);
+            let called = self.calls.load(Ordering::SeqCst) > 0;
+            quiet && !inner.offers.any_is_valid() && !called && inner.jobs.is_empty()
+        };
+        // The records are checked, not the shown caches: those may be out of date.
+        let records = || {
+            let store = &self.store;
+            !store.intents().is_empty() || !store.caches().is_empty() || !store.watches().is_empty()
+        };
         loop {
             tokio::time::sleep(IDLE / 12).await;
-            let idle = {
-                let inner = self.inner();
-                let quiet = inner.touched.is_none_or(|at| at.elapsed() > IDLE);
-                let called = self.calls.load(Ordering::SeqCst) > 0;
-                quiet && !inner.offers.any_is_valid() && !called && inner.jobs.is_empty()
-            };
-            // The records are checked, not the shown caches: those may be out of date.
-            let store = &self.store;
-            let records = || {
-                !store.intents().is_empty()
-                    || !store.caches().is_empty()
-                    || !store.watches().is_empty()
-            };
-            if idle && !records() && asked.is_none_or(|at| at.elapsed() > ASKS) {
-                asked = Some(Instant::now());
-                if !self.awaits_a_cache().await {
-                    break;
-                }
+            if !idle() || records() || asked.is_some_and(|at| at.elapsed() < ASKS) {
+                continue;
+            }
+            let waits = self.awaits_a_cache().await;
+            if waits && asked.is_none() {
+                // What could not be put back is tried once more.
+                self.take_up_removals_of(&self.other_caches()).await;
+            }
+            asked = Some(Instant::now());
+            // The question may have taken a while.
+            if !waits && idle() && !records() {
+                break;
             }
         }
         let _ = self.connection.release_name(BUS_NAME).await;

@@ -78,16 +78,26 @@ impl Service {
         if before == now {
             return;
         }
-        let was_there = |cache: &OtherCache| before.iter().any(|then| then.id == cache.id);
-        let came: Vec<_> = now.iter().filter(|cache| !was_there(cache)).collect();
+        let came = not_in(&before, &now);
         if !came.is_empty() {
             self.take_up_removals_of(&came).await;
+        }
+        if !not_in(&now, &before).is_empty() {
+            // A volume without its cache may get another one. LVM may take long to say so.
+            let this = self.clone();
+            tokio::spawn(async move { this.awaits_a_cache().await });
         }
         self.tell("the caches of other systems", async |manager, emitter| {
             manager.other_caches_changed(emitter).await
         })
         .await;
     }
+}
+
+/// The caches of `these` that are not among `others`.
+fn not_in(others: &[OtherCache], these: &[OtherCache]) -> Vec<OtherCache> {
+    let is_new = |cache: &&OtherCache| others.iter().all(|other| other.id != cache.id);
+    these.iter().filter(is_new).cloned().collect()
 }
 
 /// What was known of caches, now that a system does not answer.

@@ -141,13 +141,11 @@ impl Service {
         self.take_up(|removal| !removal.outlives_a_start()).await;
     }
 
-    /// Takes up what an earlier process, or an earlier start of the machine, has left to be put back at these caches, which
-    /// were not there before.
-    pub(super) async fn take_up_removals_of(self: &Arc<Self>, came: &[&OtherCache]) {
+    /// Takes up what an earlier process, or an earlier start of the machine, has left to be put back at these caches.
+    pub(super) async fn take_up_removals_of(self: &Arc<Self>, caches: &[OtherCache]) {
         let is_there = |removal: &OtherRemoval| {
-            let is_same =
-                |cache: &&OtherCache| cache.id == removal.id && cache.kind == removal.kind;
-            came.iter().any(is_same)
+            let is_same = |cache: &OtherCache| cache.id == removal.id && cache.kind == removal.kind;
+            caches.iter().any(is_same)
         };
         self.take_up(|removal| removal.outlives_a_start() && is_there(removal))
             .await;
@@ -156,11 +154,8 @@ impl Service {
     /// Whether a mode is still to be put back, at a cache that may appear. What was to be put back at a cache that another program
     /// has removed meanwhile is forgotten.
     pub(super) async fn awaits_a_cache(&self) -> bool {
-        let there: Vec<_> = self
-            .other_caches()
-            .into_iter()
-            .map(|cache| cache.id)
-            .collect();
+        let caches = self.other_caches().into_iter();
+        let there: Vec<_> = caches.map(|cache| cache.id).collect();
         self.host.forget_modes_of_none(&there).await
     }
 

@@ -28,7 +28,7 @@ struct End {
 
 /// Whether the volume of a removal has a cache, by `lvs`; nothing if `lvs` does not say.
 async fn look(connection: &Connection, removal: &OtherRemoval) -> Result<Option<bool>, Failure> {
-    let told = ask(connection, removal, "lv_uuid,segtype").await?;
+    let told = ask(connection, removal, "lv_uuid,segtype", "lvs").await?;
     Ok(told.and_then(|told| has_cache(&told, removal.volume_uuid())))
 }
 

@@ -51,13 +51,14 @@ pub(super) fn tail(path: &Path) -> String {
 }
 
 /// What `lvs` says in these columns of the volume of a removal; nothing while another program of LVM has the group for itself.
-/// Warnings may be among the lines.
+/// Warnings may be among the lines. `purpose`: a word; two questions at once with the same word disturb one another.
 pub(super) async fn ask(
     connection: &Connection,
     removal: &OtherRemoval,
     columns: &str,
+    purpose: &str,
 ) -> Result<Option<String>, Failure> {
-    let (told, unit) = (file(removal, "told"), unit("lvs", removal));
+    let (told, unit) = (file(removal, purpose), unit(purpose, removal));
     fs::create_dir_all(FOLDER).map_err(failed)?;
     notes::remove(&told);
     let words = [lvm()?, "lvs", "--noheadings", "-o", columns, &removal.name];

@@ -172,8 +172,7 @@ fn next(note: &Note, before: Before, seen: &Seen) -> Next {
         }
         Shown::Cache(_, pool) if pool != before.pool => {
             // Its mode is the choice of the program that has made it.
-            let why = "the volume has another cache now";
-            let gone = removal.not_drained(why).data(DataState::OnDisk);
+            let gone = removal.not_drained("the volume has another cache now");
             return Next::End(Err(Box::new(gone)));
         }
         Shown::Cache(mode, _) => mode,
@@ -250,9 +249,13 @@ enum Told {
     Shown(Shown),
 }
 
-async fn volume(machine: &DeviceMapper, removal: &OtherRemoval) -> Result<Told, Failure> {
+async fn volume(
+    machine: &DeviceMapper,
+    removal: &OtherRemoval,
+    purpose: &str,
+) -> Result<Told, Failure> {
     let columns = "lv_uuid,segtype,cache_mode,pool_lv_uuid";
-    let Some(told) = ask(&machine.connection, removal, columns).await? else {
+    let Some(told) = ask(&machine.connection, removal, columns, purpose).await? else {
         return Ok(Told::Busy);
     };
     match shown(&told, removal.volume_uuid()) {
@@ -333,7 +336,7 @@ pub(in crate::kinds) async fn is_plain(
     machine: &DeviceMapper,
     removal: &OtherRemoval,
 ) -> Result<bool, Failure> {
-    let told = volume(machine, removal).await?;
+    let told = volume(machine, removal, "lvs-plain").await?;
     Ok(matches!(told, Told::Shown(Shown::Plain)))
 }
 
@@ -349,7 +352,7 @@ impl Remover for WriteBack {
             return Err(removal.changed("LVM is at work on the volume"));
         }
         // The name has to be that of the volume that the kernel shows.
-        match volume(machine, removal).await? {
+        match volume(machine, removal, "lvs").await? {
             Told::Shown(Shown::Cache(mode, pool)) => {
                 serde_json::to_value(Before::of(mode, pool, earlier)).map_err(failed)
             }
@@ -385,13 +388,14 @@ impl Remover for WriteBack {
                 Task::Mode => OtherProgress::Removes,
             });
         }
-        let volume = match volume(machine, removal).await? {
+        let volume = match volume(machine, removal, "lvs").await? {
             Told::Shown(volume) => volume,
             Told::Busy if before.drained => return Ok(OtherProgress::Removes),
             Told::Busy => return Ok(OtherProgress::Drains(None)),
             Told::Gone => {
+                // Or the question was interrupted, or the volume has another name now: the next process tries again.
                 let gone = removal.not_drained("LVM does not know the volume any more");
-                return Ok(OtherProgress::Ended(Err(Box::new(gone))));
+                return Ok(OtherProgress::Left(Box::new(gone)));
             }
         };
         let seen = Seen {

@@ -108,7 +108,7 @@ fn the_mode_of_another_cache_of_the_volume_is_left_alone() {
     };
     for pool in [None, Some([b'q'; 32])] {
         let end = ended(next(&note(false), BEFORE, &other(pool)));
-        assert_eq!(end, Err((Kind::StepFailed, DataState::OnDisk)));
+        assert_eq!(end, Err((Kind::StepFailed, DataState::Unwritten)));
     }
     // A new write-back of the other cache begins anew, too.
     let mode = |pool| Before::of(CacheMode::Writethrough, pool, Some(&note(false))).mode;
