@@ -24,7 +24,7 @@ const MODULE: &str = "dm-tandem.ko";
 /// The packed project, in the target folder.
 pub const TAR: &str = "vm-stage.tar";
 
-/// Folder of what cargo builds, in its target folder. The tests of the programs have built most of it then.
+/// Folder of what cargo builds, in a target folder. The tests of the programs have built most of it then.
 const BUILT: &str = "debug";
 
 /// Programs and where they are installed.
@@ -39,15 +39,16 @@ const PROGRAMS: &[(&str, &str)] = &[
 ];
 
 /// The packages of the programs, built apart: cargo gives the libraries of packages that are built together the features of
-/// all. So the window's have those of its tests and are not built again, and the programs of the start have no bus in them.
+/// all. So the window's have those of its tests and are not built again.
 const PACKAGES: &[&[&str]] = &[
     &["tandem"],
     &["tandem-tray", "tandemctl", "tandem-helper"],
     &["tandem-e2e"],
-    &["tandem-assemble"],
 ];
 
-/// Programs of the start, which are also in the initial file system.
+/// Programs of the start, which are also in the initial file system. They have no bus in them. Their tests have, which may be built
+/// at the same time: so these have a folder of their own.
+const START: &str = "start";
 const OF_THE_START: &[(&str, &str)] = &[
     ("tandem-probe", "usr/libexec"),
     ("tandem-assemble", "usr/libexec"),
@@ -70,26 +71,34 @@ pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
     let start = Instant::now();
     say("building the app, the service and the module");
     for packages in PACKAGES {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(&cx.root).args(["build", "--bins"]);
-        for package in *packages {
-            cargo.args(["--package", package]);
-        }
-        run::show(&mut cargo)?;
+        run::show(&mut cargo(cx, packages))?;
     }
-    for (program, _) in OF_THE_START {
-        let file = cx.target.join(BUILT).join(program);
-        let crates = of_the_bus(&fs::read(&file)?);
-        ensure!(crates.is_empty(), "{program} holds code of {crates:?}");
+    let apart = cx.target.join(START);
+    run::show(
+        cargo(cx, &["tandem-assemble"])
+            .arg("--target-dir")
+            .arg(&apart),
+    )?;
+    let built = |folder: &Path, programs: &[(&str, &'static str)]| -> Vec<_> {
+        let file = |name: &str| folder.join(BUILT).join(name);
+        programs
+            .iter()
+            .map(|(name, place)| (file(name), *place))
+            .collect()
+    };
+    let of_the_start = built(&apart, OF_THE_START);
+    for (program, _) in &of_the_start {
+        let crates = of_the_bus(&fs::read(program)?);
+        ensure!(
+            crates.is_empty(),
+            "{} holds code of {crates:?}",
+            program.display()
+        );
     }
+    let mut programs = built(&cx.target, PROGRAMS);
+    programs.extend(of_the_start);
     let module = module(cx, kernel)?;
     let lists = module_lists(cx, parts, &module)?;
-    let programs: Vec<_> = PROGRAMS
-        .iter()
-        .chain(OF_THE_START)
-        .map(|(name, place)| (cx.target.join(BUILT).join(name), *place))
-        .collect();
-
     let tar = cx.target.join(TAR);
     let packed = cx.target.join("vm-stage.key");
     let mut key = vec![
@@ -130,6 +139,16 @@ pub fn build(cx: &Cx, parts: &Parts) -> Result<Stage> {
     }
     say(format!("built in {} s", start.elapsed().as_secs()));
     Ok(Stage { tar, key })
+}
+
+/// Has the programs of these packages built.
+fn cargo(cx: &Cx, packages: &[&str]) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(&cx.root).args(["build", "--bins"]);
+    for package in packages {
+        cargo.args(["--package", package]);
+    }
+    cargo
 }
 
 /// The crates of the bus and of the asynchronous runtime whose code a program holds: the compiler leaves the names of
