@@ -166,6 +166,8 @@ fn by_clicks(vm: &mut Vm, report: &mut Report, system: &System, names: &[String]
     vm.agent.sh(&script(MORE), LONG)?;
     let clean = vm.agent.sh(&script(system.clean), SHORT);
     ensure!(clean.is_err(), "{name}: nothing is on the SSD only");
+    // The menu offers that as soon as the app knows of it.
+    drive(vm, report, "wait '*not yet on the hard disk*'")?;
     drive(vm, report, "press 'Cache Menu'")?;
     drive(vm, report, "press 'Write Everything to the Hard Disk Now'")?;
     throttle(vm, SERIALS[0], 0)?;
