@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The commonest write-back write: of quarters that are already dirty, in one frame.
- * It goes to the SSD as it is, like a read hit. Most frames lie in their home way.
+ * The write goes to the SSD as it is, like a read hit. Most frames lie in their home way.
  *
  * Why this needs no lock: the quarters are recorded dirty or will be, so no order has
  * to be kept; the pin keeps the slot's frame; a cleaning begins only when the pin is

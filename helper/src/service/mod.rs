@@ -317,7 +317,7 @@ impl Service {
             }
             let waits = self.awaits_a_cache().await;
             if waits && asked.is_none() {
-                // What could not be put back is tried once more.
+                // A mode that could not be put back is tried once more.
                 self.take_up_removals_of(&self.other_caches()).await;
             }
             asked = Some(Instant::now());

@@ -119,7 +119,7 @@ static void add(struct request *r, uint64_t line)
 	r->lines[r->count++] = line;
 }
 
-/* Which requests of a processor count: a timer made the others longer. */
+/* The least accesses of a request of this processor: a timer made some requests longer. */
 static uint32_t shortest(uint32_t k, uint32_t cpu)
 {
 	uint32_t least = UINT32_MAX;

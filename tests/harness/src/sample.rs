@@ -51,6 +51,16 @@ fn spread<T>(all: Vec<T>, number: usize, chance: u64) -> Vec<T> {
         .collect()
 }
 
+/// The part of a suite that a run of this commit tries, as `SUITE_PART` takes it: `name` and the commit choose it.
+///
+/// # Errors
+/// Git does not tell the commit.
+pub fn part(cx: &Cx, name: &str, parts: u64) -> Result<String> {
+    let part = chance(cx, name)? % parts;
+    say(format!("{name}: part {part} of {parts} by the commit"));
+    Ok(format!("{part}/{parts}"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -276,7 +276,7 @@ impl Guest {
         guest
     }
 
-    /// What the suite prints under this word, in the machine.
+    /// Starts the machine, and collects the figures that the suite prints under this word.
     fn follow(
         &self,
         guest: &mut Command,
@@ -309,7 +309,7 @@ impl Guest {
         })
     }
 
-    /// What the suite measures under this word, with the machine of this kind.
+    /// Measures a device with the machine of this kind, as the suite does under this word.
     fn measure(
         &self,
         what: &str,

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, ensure};
 use crate::{suite, uml};
 use tandem_guest::guest_kernel::{self, Kernel, Source};
 use tandem_guest::qemu::Qemu;
-use tandem_harness::cx::{Cx, say};
+use tandem_harness::cx::Cx;
 use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::{programs, run, sample, seed};
 
@@ -136,9 +136,9 @@ const INTERFACE_AND_FAILURES: &[&str] = &[
 /// One case in so many runs without `--all`.
 const PARTS: u64 = 12;
 
-/// The suite on one of the three kernels. Without `--all` one case of twelve runs, by the commit. With `--all` the whole suite runs on the oldest kernel, also with little memory, the cases of interface
-/// and failures on the others, and on all of them the tests of disks that are pulled; on the oldest and the newest the
-/// real file systems that are used elsewhere.
+/// The suite on one of the three kernels. Without `--all` one case of [`PARTS`] runs, by the commit. With `--all` the whole
+/// suite runs on the oldest kernel, also with little memory, the cases of interface and failures on the others, and on all
+/// of them the tests of disks that are pulled; on the oldest and the newest the real file systems that are used elsewhere.
 /// Under TCG a case takes ten seconds of a processor.
 fn functional(run: &mut Run, source: Source) -> Result<()> {
     let cx = run.cx;
@@ -178,9 +178,8 @@ fn functional(run: &mut Run, source: Source) -> Result<()> {
             format!(" SUITE_ONLY={names}")
         }
         None => {
-            let part = sample::chance(cx, &target.kernel.release)? % PARTS;
-            say(format!("part {part} of {PARTS} by the commit"));
-            format!(" SUITE_PART={part}/{PARTS}")
+            let part = sample::part(cx, &target.kernel.release, PARTS)?;
+            format!(" SUITE_PART={part}")
         }
     };
     // A case that takes half a minute in User-mode Linux takes four under TCG.

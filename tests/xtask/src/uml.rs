@@ -111,11 +111,7 @@ fn debug_part(run: &Run, config: &str) -> Result<String> {
     if run.is_whole() {
         return Ok(String::new());
     }
-    let part = sample::chance(run.cx, config)? % DEBUG_PARTS;
-    say(format!(
-        "{config}: part {part} of {DEBUG_PARTS} by the commit"
-    ));
-    Ok(format!("{part}/{DEBUG_PARTS}"))
+    sample::part(run.cx, config, DEBUG_PARTS)
 }
 
 /// Runs another set of cases.

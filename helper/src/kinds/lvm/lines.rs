@@ -61,8 +61,8 @@ fn pool(uuid: &str) -> Pool {
     uuid.replace('-', "").into_bytes().try_into().ok()
 }
 
-/// What `lvs -o lv_uuid,segtype,cache_mode,pool_lv_uuid` says of the volume with this UUID. Nothing if no line is of this volume, or if the line is
-/// not known.
+/// The volume with this UUID, by the lines of `lvs -o lv_uuid,segtype,cache_mode,pool_lv_uuid`. None if no line is of this volume,
+/// or if the line is not known.
 pub fn shown(output: &str, volume_uuid: &str) -> Option<Shown> {
     let mut seen = None;
     for columns in columns(output, volume_uuid) {

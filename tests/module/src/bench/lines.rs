@@ -30,7 +30,7 @@ const FRESH: std::ops::Range<usize> = 32 * io::MIB..40 * io::MIB;
 const STRIDE: usize = 32 * 1024;
 const ROUNDS: usize = 200;
 
-/// What a store says.
+/// The meaning of a store to the page.
 #[derive(Clone, Copy)]
 enum Mark {
     Begin,
