@@ -18,7 +18,7 @@ use crate::widgets::cache_row::CacheRow;
 use crate::widgets::device_group::{DeviceGroup, advise_button};
 use crate::widgets::error_view::ErrorView;
 use crate::widgets::found::found_row;
-use crate::widgets::other::{OtherShown, other_row, set_other};
+use crate::widgets::other::{OtherRow, OtherShown};
 use crate::widgets::spinner::spin_while_mapped;
 
 mod imp {
@@ -224,16 +224,18 @@ impl Overview {
         if shown.len() == caches.len() && shown.iter().zip(&caches).all(same) {
             // The same caches have new figures: the rows stay, and with them the focus.
             for (at, cache) in (0..).zip(&caches) {
-                let row = imp.other_list.row_at_index(at).and_downcast();
-                if let Some(row) = row {
-                    set_other(&row, cache);
+                let row = imp.other_list.row_at_index(at);
+                if let Some(row) = row.and_downcast::<OtherRow>() {
+                    row.refresh(cache);
                 }
             }
             *shown = caches;
             return;
         }
         drop(shown);
-        show_rows(&imp.other_list, &imp.shown_others, caches, other_row);
+        show_rows(&imp.other_list, &imp.shown_others, caches, |cache| {
+            OtherRow::new(cache).upcast()
+        });
     }
 
     /// Shows the watched disks that are not connected.

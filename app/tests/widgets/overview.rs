@@ -211,11 +211,15 @@ fn a_kernel_that_cannot_run_a_cache_is_told_on_the_first_page() {
     window.destroy();
 }
 
-/// The menu of a row: words, action and target of each item.
+/// The button of the row's menu.
+fn menu_button(row: &adw::ActionRow) -> Option<gtk::MenuButton> {
+    let widgets = hand::shown(row).into_iter();
+    widgets.filter_map(|widget| widget.downcast().ok()).next()
+}
+
+/// The label, the action and its target of each entry of the row's menu.
 fn menu(row: &adw::ActionRow) -> Vec<[String; 3]> {
-    let buttons = hand::shown(row).into_iter();
-    let mut buttons = buttons.filter_map(|widget| widget.downcast::<gtk::MenuButton>().ok());
-    let Some(menu) = buttons.next().and_then(|button| button.menu_model()) else {
+    let Some(menu) = menu_button(row).and_then(|button| button.menu_model()) else {
         return Vec::new();
     };
     let text = |at, attribute| {
@@ -283,7 +287,14 @@ fn a_cache_that_can_be_changed_has_a_menu_and_then_a_button_to_cancel_that() {
     cache.unwritten_bytes = 0;
     let row = tell(&cache, vec![]);
     assert_eq!(menu(&row), [remove("Remove…")]);
+    let button = menu_button(&row).unwrap();
+    button.popup();
+    let popover = button.popover().unwrap();
     cache.unwritten_bytes = 1;
+    assert_eq!(row, tell(&cache, vec![]), "the button stays");
+    assert!(popover.is_visible(), "the open menu stays");
+    assert_eq!(menu(&row), [write_back(), remove("Write Back and Remove…")]);
+    button.popdown();
     for kind in OtherKind::ALL.iter().filter(|kind| kind.can_be_removed()) {
         cache.kind = *kind;
         let row = tell(&cache, vec![]);
