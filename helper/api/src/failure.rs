@@ -94,7 +94,8 @@ words! {
         /// A mount unit of systemd, which was not made from fstab, names the disk in a way that does not lead to the
         /// mapping of the cache: `device`, `mount_points` (path of the unit), `name` (its `What=`).
         UnitNamesDevice = "unit-names-device",
-        /// The device is already part of a cache, or is the mapping of a cache: `device`, `name` (UUID of the cache).
+        /// The device is already part of a cache, or is the mapping of a cache: `device`, `name` (UUID of the cache;
+        /// `other`: another system shows the device as its cached disk).
         AlreadyCached = "already-cached",
         /// The device is not there (any more): `device` as last known, with at least the object path.
         DeviceGone = "device-gone",

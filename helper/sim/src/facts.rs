@@ -192,6 +192,10 @@ impl Scene {
                 block_bytes: 512,
                 optimal_bytes: 0,
                 snapshots: block.snapshots,
+                cached_by_other: self
+                    .others
+                    .iter()
+                    .any(|o| o.mapped.as_str() == block_path(name)),
                 carried: self.carried(name, block),
                 rotates: drive.map(|d| d.rotation != 0),
                 swap: block.swap,

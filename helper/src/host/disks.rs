@@ -229,7 +229,8 @@ fn device(
             .as_ref()
             .filter(|_| !known.ident.network)
             .map(|d| d.signed("RotationRate") != 0),
-        snapshots: has_snapshots(&name),
+        snapshots: lies_over(&name, &["-real"]),
+        cached_by_other: name.starts_with("bcache") || lies_over(&name, &CACHED),
         carried: known.carried.clone(),
         swap: swaps
             .lines()
@@ -331,11 +332,15 @@ fn clear_text(name: &str, depth: u32) -> bool {
             .any(|below| clear_text(below, depth - 1))
 }
 
-/// Whether a logical volume has snapshots: LVM then puts the volume over a hidden one.
-fn has_snapshots(name: &str) -> bool {
+/// How the names of the hidden volumes end that LVM puts below a volume with a cache: of a cache, and of a write cache.
+const CACHED: [&str; 2] = ["_corig", "_wcorig"];
+
+/// Whether a logical volume lies over a hidden one whose name ends so. The hidden volume of a volume with snapshots has the
+/// end `-real`.
+fn lies_over(name: &str, ends: &[&str]) -> bool {
     let hidden = |below: &String| {
         let volume = line(sysfs(below).join("dm/name"));
-        volume.is_some_and(|volume| volume.ends_with("-real"))
+        volume.is_some_and(|volume| ends.iter().any(|end| volume.ends_with(end)))
     };
     volume_kind(name) == "lvm" && slaves(name).iter().any(hidden)
 }

@@ -142,6 +142,8 @@ pub struct Device {
     pub claimed: bool,
     /// The device is a logical volume with snapshots. Those of a thin volume are not seen here.
     pub snapshots: bool,
+    /// The device is the cached disk that another system shows, such as a logical volume with a cache of LVM.
+    pub cached_by_other: bool,
     /// The cache whose superblock is on the device.
     pub carried: Option<Carried>,
     /// Kind of the volume (`luks`, `lvm`, ...); none for a drive, a partition or an md array.
@@ -205,6 +207,7 @@ impl Device {
             blank: true,
             claimed: false,
             snapshots: false,
+            cached_by_other: false,
             carried: None,
             volume: None,
             clear_text: false,

@@ -220,6 +220,22 @@ fn a_block_is_offered_as_the_service_says() {
     assert_eq!(open[0].volumes[0].as_origin, Ok(()));
     assert_eq!(open[1].whole_as_ssd, Ok(()));
     assert_eq!(open[1].volumes[0].as_origin, Err(Obstacle::AlreadyFast));
+    let cached = vec![Objection {
+        kind: Kind::AlreadyCached,
+        name: "other".into(),
+        mount_points: vec![],
+    }];
+    let other = JudgedDevice {
+        device: DeviceText::none(),
+        against_disk: cached.clone(),
+        against_disk_later: cached,
+        against_ssd: vec![],
+    };
+    let cached = arrange(&all, &[], &HashMap::from([("/b/sda".to_owned(), other)]));
+    assert!(
+        !cached[0].volumes[0].is_listed(),
+        "another system's cache has a row"
+    );
     let unjudged = arrange(&all, &[], &HashMap::new());
     assert_eq!(unjudged[0].volumes[0].as_origin, Err(Obstacle::NotJudged));
     assert_eq!(unjudged[1].whole_as_ssd, Err(Obstacle::NotJudged));

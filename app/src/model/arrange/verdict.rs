@@ -83,6 +83,7 @@ fn of(objection: &Objection) -> Obstacle {
         Kind::SsdMounted if objection.mount_points.iter().any(of_system) => Obstacle::System,
         Kind::OriginEfi | Kind::OriginBoot | Kind::OriginGrub => Obstacle::Boot,
         Kind::OriginSwap => Obstacle::Swap,
+        Kind::AlreadyCached if objection.name == "other" => Obstacle::Cached,
         Kind::AlreadyCached | Kind::SsdHoldsUnwritten => Obstacle::CacheSsd,
         Kind::OriginPartitioned => Obstacle::Empty,
         Kind::PartOfVolume => Obstacle::Member,

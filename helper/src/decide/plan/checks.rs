@@ -142,6 +142,7 @@ pub fn origin(
             .mount_points(device.mount_points()))
     };
 
+    uncached_by_other(device)?;
     if is_tandem(device) || caches.iter().any(|object| object == device.object()) {
         return refuse(Kind::AlreadyCached);
     }
@@ -196,6 +197,15 @@ fn unused_early(device: &Device) -> Result<(), Failure> {
         .name("early"))
 }
 
+/// Checks that the device is no cached disk of another system.
+fn uncached_by_other(device: &Device) -> Result<(), Failure> {
+    if !device.cached_by_other {
+        return Ok(());
+    }
+    let cached = Failure::new(Kind::AlreadyCached).device(&device.ident.text);
+    Err(cached.name("other"))
+}
+
 /// Checks that reads of this device say what a disk alone does: it is no cache. It is no loop device either: its file may
 /// be served by any user, and a read that never ends would hold up others.
 pub fn reads(device: &Device) -> Result<(), Failure> {
@@ -206,7 +216,7 @@ pub fn reads(device: &Device) -> Result<(), Failure> {
     if text.name.starts_with("loop") {
         return Err(not_a_disk(device));
     }
-    Ok(())
+    uncached_by_other(device)
 }
 
 fn not_a_disk(device: &Device) -> Failure {
