@@ -438,11 +438,17 @@ impl Desktop {
 
     async fn click_on(&self, seen: &Seen) -> Result<()> {
         // GTK gives buttons an action. Check boxes and choices have none, so that they are clicked with the mouse.
-        if !seen.node.act(&self.bus).await? {
-            let (x, y) = self.until_mapped(seen)?;
-            self.input("GenerateMouseEvent", &(x, y, "b1c")).await?;
+        if seen.node.act(&self.bus).await? {
+            return Ok(());
         }
-        Ok(())
+        // In GTK 4.18, only the button inside a menu's button has the action.
+        for inner in seen.node.children(&self.bus).await? {
+            if inner.role(&self.bus).await? == "toggle button" && inner.act(&self.bus).await? {
+                return Ok(());
+            }
+        }
+        let (x, y) = self.until_mapped(seen)?;
+        self.input("GenerateMouseEvent", &(x, y, "b1c")).await
     }
 
     /// Goes to a row with the keyboard, by way of the list's first row, and presses Return there: GTK offers no other
