@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 
 use gettextrs::gettext;
-use gtk::ffi::{self, GtkAccessible, GtkAccessibleProperty};
+use gtk::ffi::{self, GtkAccessible, GtkAccessibleProperty, GtkAccessibleRelation};
 use gtk::glib::translate::{ToGlibPtr, ToGlibPtrMut};
 use gtk::glib::{self, gobject_ffi::GValue};
 use gtk::prelude::*;
@@ -20,6 +20,10 @@ unsafe extern "C" {
     fn gtk_accessible_reset_property(
         accessible: *mut GtkAccessible,
         property: GtkAccessibleProperty,
+    );
+    fn gtk_accessible_reset_relation(
+        accessible: *mut GtkAccessible,
+        relation: GtkAccessibleRelation,
     );
 }
 
@@ -62,6 +66,33 @@ pub fn name_by_labels(root: &impl IsA<gtk::Widget>) {
     while let Some(widget) = child {
         name_by_labels(&widget);
         child = widget.next_sibling();
+    }
+}
+
+/// Names the entries of a button's menu by their texts whenever the menu is shown. GTK 4.18 names an entry by the label
+/// inside, and that label has no name itself.
+pub fn name_entries(button: &gtk::MenuButton) {
+    if let Some(menu) = button.popover() {
+        menu.connect_show(|menu| name_entries_in(menu.upcast_ref()));
+    }
+}
+
+/// Names the entries of menus in this widget.
+fn name_entries_in(widget: &gtk::Widget) {
+    if widget.css_name() == "modelbutton" {
+        set_label(widget, &widget.property::<String>("text"));
+        // SAFETY: every GtkWidget is a GtkAccessible and is alive for the call.
+        unsafe {
+            gtk_accessible_reset_relation(
+                widget.as_ptr().cast(),
+                ffi::GTK_ACCESSIBLE_RELATION_LABELLED_BY,
+            );
+        }
+    }
+    let mut child = widget.first_child();
+    while let Some(inner) = child {
+        name_entries_in(&inner);
+        child = inner.next_sibling();
     }
 }
 

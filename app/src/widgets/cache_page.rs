@@ -52,6 +52,8 @@ mod imp {
     #[derive(Default, CompositeTemplate)]
     #[template(file = "cache_page.ui")]
     pub struct CachePage {
+        #[template_child]
+        pub menu: TemplateChild<gtk::MenuButton>,
         /// The section of the menu that has the actions of the cache.
         #[template_child]
         pub cache_section: TemplateChild<gio::Menu>,
@@ -229,6 +231,7 @@ mod imp {
             self.obj().prepare_before_off();
             self.obj().prepare_dirty_limit();
             a11y::name_by_labels(&*self.remove);
+            a11y::name_entries(&self.menu);
             self.speed.connect_activated(clone!(
                 #[weak(rename_to = page)]
                 self.obj(),

@@ -144,6 +144,7 @@ impl OtherRow {
             .build();
         a11y::set_label(&button, &words);
         a11y::set_description(&button, about);
+        a11y::name_entries(&button);
         button
     }
 }

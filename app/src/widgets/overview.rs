@@ -9,6 +9,7 @@ use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, gio};
 use tandem_api::{Failure, FoundCache, OtherCache, Target};
 
+use crate::a11y;
 use crate::display::{failure_words, kernels_words, module_words, plain_name, watched_words};
 use crate::enrollment;
 use crate::model::facts::JobFacts;
@@ -29,6 +30,8 @@ mod imp {
     pub struct Overview {
         #[template_child]
         pub add: TemplateChild<gtk::Button>,
+        #[template_child]
+        pub menu: TemplateChild<gtk::MenuButton>,
         #[template_child]
         pub stack: TemplateChild<gtk::Stack>,
         #[template_child]
@@ -100,6 +103,7 @@ mod imp {
         fn constructed(&self) {
             self.parent_constructed();
             spin_while_mapped(&self.spinner);
+            a11y::name_entries(&self.menu);
         }
     }
     impl WidgetImpl for Overview {}
