@@ -29,7 +29,7 @@ struct System {
     make: &'static str,
     /// Fails while something is on the SSD only.
     clean: &'static str,
-    /// Fails while there is a cache.
+    /// Fails while there is a cache, or a mapping of the SSD.
     plain: &'static str,
     /// Gives the two devices free.
     clear: &'static str,
@@ -57,7 +57,7 @@ dmsetup create slow-data --table "0 131072 linear /dev/SSD 16384"
 dd if=/dev/zero of=/dev/mapper/slow-meta bs=4k count=1 status=none
 dmsetup create slow --table "0 $(blockdev --getsz /dev/DISK) cache /dev/mapper/slow-meta /dev/mapper/slow-data /dev/DISK 128 1 writeback smq 0""#,
         clean: "test $(dmsetup status slow | awk '{ print $14 }') -le 64",
-        plain: "dmsetup table slow | grep -q ' linear '",
+        plain: "dmsetup table slow | grep -q ' linear ' && [ ! -e /dev/mapper/slow-meta ] && [ ! -e /dev/mapper/slow-data ]",
         clear: "dmsetup remove --retry slow
 wipefs -qa /dev/DISK
 dd if=/dev/zero of=/dev/SSD bs=1M count=16 conv=notrunc status=none",
