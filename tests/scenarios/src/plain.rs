@@ -88,6 +88,23 @@ prepare() {
 	name=$(above KILLDISK1)
 	umount /srv/kill
 }
+# The service and its program are killed when the table of KILLDISK is about to be changed, something is done to the disk, and
+# the next process of the service goes on.
+interrupted() {
+	flock /dev/KILLDISK sleep 1000 & lock=$!
+	remove $name & job=$!
+	waits() { grep -qs Moving /var/lib/tandem/moves/*.json && systemctl list-units --no-legend 'tandem-table*' | grep -q running; }
+	for _ in $(seq 400); do if waits; then break; fi; sleep 0.1; done
+	waits
+	systemctl kill --signal KILL tandem.service
+	wait $job || true
+	eval "$1"
+	tandemctl list >/dev/null
+	systemctl kill --signal KILL 'tandem-table-*'
+	kill $(pgrep -P $lock) $lock
+	for _ in $(seq 300); do [ -z "$(ls /var/lib/tandem/moves)" ] && break; tandemctl list >/dev/null || true; sleep 0.2; done
+	[ -z "$(ls /var/lib/tandem/moves)" ]
+}
 # The partition of KILLDISK is as before or moved, whole.
 ended() {
 	udevadm settle
@@ -209,24 +226,32 @@ case $ends in *moved*) ;; *) exit 1 ;; esac"#;
 const TORN: &str = r#"
 modprobe bcache
 prepare
-flock /dev/KILLDISK sleep 1000 & lock=$!
-remove $name & job=$!
-waits() { grep -qs Moving /var/lib/tandem/moves/*.json && systemctl list-units --no-legend 'tandem-table*' | grep -q running; }
-for _ in $(seq 400); do if waits; then break; fi; sleep 0.1; done
-waits
-systemctl kill --signal KILL tandem.service
-wait $job || true
-dd if=/dev/zero of=/dev/KILLDISK bs=512 seek=1 count=1 conv=notrunc status=none
-tandemctl list >/dev/null
-systemctl kill --signal KILL 'tandem-table-*'
-kill $(pgrep -P $lock) $lock
-for _ in $(seq 300); do [ -z "$(ls /var/lib/tandem/moves)" ] && break; tandemctl list >/dev/null || true; sleep 0.2; done
-[ -z "$(ls /var/lib/tandem/moves)" ]
+interrupted 'dd if=/dev/zero of=/dev/KILLDISK bs=512 seek=1 count=1 conv=notrunc status=none'
 sfdisk --dump /dev/KILLDISK 2>&1 | diff /root/table-KILLDISK -
 until [ -e /sys/class/block/KILLDISK1/bcache/dev ]; do sleep 0.1; done
 mount /dev/$(above KILLDISK1) /srv/kill
 check /srv/kill
 umount /srv/kill"#;
+
+/// A move that was cut short writes nothing over a table that another program has changed since, nor over what took its place.
+const FOREIGN: &str = r#"
+modprobe bcache
+prepare
+interrupted 'echo size=8192 | sfdisk --quiet --append --no-reread --no-tell-kernel /dev/KILLDISK'
+sfdisk --dump /dev/KILLDISK >/root/now
+grep -q '^/dev/KILLDISK2' /root/now
+grep -v '^/dev/KILLDISK2' /root/now | diff /root/table-KILLDISK -
+until [ -e /sys/class/block/KILLDISK1/bcache/dev ]; do sleep 0.1; done
+mount /dev/$(above KILLDISK1) /srv/kill
+check /srv/kill
+umount /srv/kill
+echo 1 >/sys/block/$(above KILLDISK1)/bcache/stop
+while [ -e /sys/class/block/KILLDISK1/bcache/dev ]; do sleep 0.1; done
+
+prepare
+interrupted 'wipefs -qa /dev/KILLDISK; blockdev --rereadpt /dev/KILLDISK; mke2fs -q -F -t ext4 /dev/KILLDISK'
+e2fsck -fn /dev/KILLDISK
+wipefs -qa /dev/KILLDISK"#;
 
 /// Begins a move. The power is cut then.
 const CUT: &str = r#"
@@ -266,6 +291,7 @@ pub fn run(run: &mut Run) -> Result<()> {
         ),
         ("killed in the middle: as before or moved", KILLED),
         ("a torn table is put back whole", TORN),
+        ("what another program has done to the table stays", FOREIGN),
     ] {
         if !run.wants(case) {
             continue;

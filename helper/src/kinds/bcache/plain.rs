@@ -5,9 +5,9 @@
 
 mod next;
 
-use self::next::{Next, Phase, Place, Seen, next, place};
+use self::next::{Next, Phase, Seen, is_bcache, next, place};
 use super::remove::{block, write};
-use super::table::{Table, Which};
+use super::table::{Place, Table, Which};
 use super::tools::Tools;
 use crate::host::device_mapper::{DeviceMapper, blocking};
 use crate::host::traits::Disks;
@@ -104,18 +104,20 @@ impl<'a> Work<'a> {
         let at_work = self.tools().is_at_work().await?;
         // The same unit reads the table: it is left alone while it works.
         let table = match at_work {
-            true => Which::Other,
+            true => Which::Foreign(Place::Other),
             false => {
-                let now = self.tools().read().await?.ok();
-                before.table.compare(now.as_ref(), self.shift)
+                let now = self.tools().read().await?;
+                before.table.compare(&now, self.shift)
             }
         };
         let place = self.partition().map_or(Place::Other, |(_, place)| place);
         let holders = self.holders();
-        let content = match (table, place) {
-            _ if !holders.is_empty() => false,
-            (Which::Old, Place::Old) => self.is_content_ahead().await?,
-            (Which::Moved, Place::Moved) => self.is_content_there().await?,
+        let content = match (table.entry(), place) {
+            (Place::Old, Place::Old) if holders.is_empty() => self.is_content_ahead().await?,
+            // A volume group may be in use there already.
+            (Place::Moved, Place::Moved) if !holders.iter().any(|name| is_bcache(name)) => {
+                self.is_content_there().await?
+            }
             _ => false,
         };
         Ok(Seen {
@@ -266,10 +268,11 @@ impl Remover for MakePlain {
         let tools = work.tools();
         let read = tools.read().await;
         let read = read.map_err(|e| work.refused("tool").detail(e.detail))?;
-        let table = read.map_err(|said| work.refused("table-damaged").detail(said.trim()))?;
-        if !table.has(work.shift) {
-            return Err(work.refused("table-damaged"));
+        if let Some(said) = read.complaint {
+            return Err(work.refused("table-damaged").detail(said.trim()));
         }
+        let table = read.table.filter(|table| table.has(work.shift));
+        let table = table.ok_or_else(|| work.refused("table-damaged"))?;
         if !work.is_content_ahead().await? {
             return Err(work.refused("content"));
         }
@@ -306,7 +309,7 @@ impl Remover for MakePlain {
                 before.phase = Phase::Moving;
                 save(note, &before).await?;
                 // The table is read again next; that shows whether the program has worked.
-                if let Err(e) = work.tools().shift(work.shift).await {
+                if let Err(e) = work.tools().place(work.shift, work.shift.moved()).await {
                     tracing::error!("the partition is not moved: {e}");
                 }
                 None
@@ -316,10 +319,14 @@ impl Remover for MakePlain {
                 return Ok(OtherProgress::Ended(Ok(())));
             }
             Next::Undo(why) => Some(why),
-            Next::Restore => {
-                let restored = work.tools().restore(work.shift, &before.backup).await;
+            Next::PutBack | Next::Restore => {
+                let (tools, shift) = (work.tools(), work.shift);
+                let restored = match seen.table {
+                    Which::Torn => tools.restore(shift, &before.backup).await,
+                    _ => tools.place(shift, (shift.start, shift.size)).await,
+                };
                 let now = work.see(&before).await?;
-                if (now.table, now.place) != (Which::Old, Place::Old) {
+                if (now.table.entry(), now.place) != (Place::Old, Place::Old) {
                     let why = restored.err().map(|e| e.detail).unwrap_or_default();
                     return incomplete(&why);
                 }
@@ -333,13 +340,21 @@ impl Remover for MakePlain {
                 let cancelled = Failure::new(Kind::Cancelled).device(&removal.devices[0].text);
                 return Ok(OtherProgress::Ended(Err(Box::new(cancelled))));
             }
+            Next::InUse => return incomplete("another device uses the moved partition"),
+            Next::Left(why) => {
+                let why = format!("{why}; the table is left as it is, that of before is in {kept}");
+                return Ok(OtherProgress::Ended(Err(Box::new(removal.changed(why)))));
+            }
             Next::Restored(why) => {
                 let failure = removal.not_moved(DataState::Restored, why);
                 return Ok(OtherProgress::Ended(Err(Box::new(failure))));
             }
         };
         if let Some(why) = undo {
-            before.phase = Phase::Undoing(why.to_owned());
+            before.phase = match before.phase {
+                Phase::Begun => Phase::Leaving(why.to_owned()),
+                _ => Phase::Undoing(why.to_owned()),
+            };
             save(note, &before).await?;
         }
         Ok(OtherProgress::Removes)

@@ -17,14 +17,61 @@ pub(super) enum Which {
     Old,
     /// As before, and the partition is moved.
     Moved,
-    /// Neither of both, or damaged.
+    /// A copy of one of both; the other copy on the disk is damaged, as by a program that was cut short.
+    Torn,
+    /// Neither: another program has changed the table, or there is none any more. The partition has this place in it.
+    Foreign(Place),
+}
+
+/// Where the partition is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Old,
+    Moved,
     Other,
 }
 
+impl Which {
+    /// Where the partition is in this table.
+    pub(super) fn entry(self) -> Place {
+        match self {
+            Self::Old => Place::Old,
+            Self::Moved => Place::Moved,
+            Self::Torn => Place::Other,
+            Self::Foreign(place) => place,
+        }
+    }
+}
+
+/// What `sfdisk --json` says of a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Read {
+    /// The table, if there is one.
+    pub table: Option<Table>,
+    /// All that sfdisk has printed, if that is more than a table: sfdisk has something to say of a table that is damaged
+    /// or torn, and such a table is not to be changed.
+    pub complaint: Option<String>,
+}
+
+impl Read {
+    pub(super) fn of(printed: &str) -> Self {
+        if let Some(table) = Table::parse(printed) {
+            return Self {
+                table: Some(table),
+                complaint: None,
+            };
+        }
+        let json = printed.find('{').zip(printed.rfind('}'));
+        Self {
+            table: json.and_then(|(from, to)| Table::parse(printed.get(from..=to)?)),
+            complaint: Some(printed.to_owned()),
+        }
+    }
+}
+
 impl Table {
-    /// The table in what `sfdisk --json` has printed; none if anything else is printed too: sfdisk has something to say of a
-    /// table that is damaged or torn, and such a table is not to be changed.
-    pub(super) fn parse(printed: &str) -> Option<Self> {
+    /// The table in what `sfdisk --json` has printed; none if anything else is printed too.
+    fn parse(printed: &str) -> Option<Self> {
         let mut all: Value = serde_json::from_str(printed).ok()?;
         let table = all.get_mut("partitiontable")?;
         let device = table.as_object_mut()?.remove("device")?;
@@ -68,11 +115,24 @@ impl Table {
     }
 
     /// Compares the present table with `self`, the table before the move.
-    pub(super) fn compare(&self, now: Option<&Self>, shift: &Shift) -> Which {
-        match now {
-            Some(now) if now == self => Which::Old,
-            Some(now) if *now == self.moved(shift) => Which::Moved,
-            _ => Which::Other,
+    pub(super) fn compare(&self, now: &Read, shift: &Shift) -> Which {
+        let Some(table) = &now.table else {
+            return Which::Foreign(Place::Other);
+        };
+        let (is_old, is_moved) = (table == self, *table == self.moved(shift));
+        if now.complaint.is_some() && (is_old || is_moved) {
+            return Which::Torn;
+        }
+        match table.place(shift.number) {
+            _ if is_old => Which::Old,
+            _ if is_moved => Which::Moved,
+            // A table with another identity has nothing of ours.
+            _ if table.0["id"] != self.0["id"] || now.complaint.is_some() => {
+                Which::Foreign(Place::Other)
+            }
+            Some(place) if place == (shift.start, shift.size) => Which::Foreign(Place::Old),
+            Some(place) if place == shift.moved() => Which::Foreign(Place::Moved),
+            _ => Which::Foreign(Place::Other),
         }
     }
 }
@@ -114,76 +174,88 @@ pub(super) mod tests {
         Table::parse(GPT).unwrap()
     }
 
-    fn changed(from: &str, to: &str) -> Option<Table> {
-        assert!(GPT.contains(from), "{from}");
-        Table::parse(&GPT.replace(from, to))
-    }
-
+    const OLD: &str = r#""start": 2048, "size": 409600"#;
     const MOVED: &str = r#""start": 2064, "size": 409584"#;
+
+    fn compared(printed: &str) -> Which {
+        table().compare(&Read::of(printed), &shift())
+    }
 
     #[test]
     fn a_move_changes_both_places_of_one_partition_and_keeps_its_end() {
-        let now = |from, to| table().compare(changed(from, to).as_ref(), &shift());
-        let old = r#""start": 2048, "size": 409600"#;
-        assert!(table().has(&shift()));
-        assert_eq!(now(old, old), Which::Old);
-        assert_eq!(now(old, MOVED), Which::Moved);
+        assert!(GPT.contains(OLD) && table().has(&shift()));
+        assert_eq!(compared(GPT), Which::Old);
+        assert_eq!(compared(&GPT.replace(OLD, MOVED)), Which::Moved);
         for other in [
             // The end is another one.
             r#""start": 2064, "size": 409600"#,
             r#""start": 2048, "size": 409584"#,
             r#""start": 2072, "size": 409576"#,
         ] {
-            assert_eq!(now(old, other), Which::Other, "{other}");
-        }
-    }
-
-    #[test]
-    fn all_other_words_of_the_table_have_to_stay() {
-        let moved = GPT.replace(r#""start": 2048, "size": 409600"#, MOVED);
-        for (from, to) in [
-            (r#""name": "films""#, r#""name": """#),
-            (r#", "attrs": "GUID:63""#, ""),
-            ("7B01", "7B09"),
-            ("1F6B11", "1F6B12"),
-            (r#""start": 411648"#, r#""start": 411656"#),
-            (r#""lastlba": 524254"#, r#""lastlba": 524222"#),
-            ("gpt", "dos"),
-        ] {
-            assert!(moved.contains(from), "{from}");
-            let now = Table::parse(&moved.replace(from, to));
-            assert_eq!(
-                table().compare(now.as_ref(), &shift()),
-                Which::Other,
-                "{to}"
-            );
-        }
-        // After a restart the disk may have another name.
-        let renamed = Table::parse(&moved.replace("vdc", "nvme0n1").replace("n1\",", "n1p1\","));
-        assert!(renamed.is_none(), "the names of all nodes agree");
-        let renamed = moved.replace("/dev/vdc", "/dev/sdb");
-        assert_eq!(
-            table().compare(Table::parse(&renamed).as_ref(), &shift()),
-            Which::Moved
-        );
-    }
-
-    #[test]
-    fn a_table_with_a_complaint_is_no_table() {
-        assert_eq!(table().compare(None, &shift()), Which::Other);
-        let torn =
-            "The primary GPT table is corrupt, but the backup appears OK, so that will be used.\n";
-        for printed in [
-            format!("{torn}{GPT}"),
-            format!("{GPT}\n{torn}"),
-            String::new(),
-        ] {
-            assert_eq!(Table::parse(&printed), None);
+            let now = GPT.replace(OLD, other);
+            assert_eq!(compared(&now), Which::Foreign(Place::Other), "{other}");
         }
         let other = Shift {
             start: 2056,
             ..shift()
         };
         assert!(!table().has(&other));
+    }
+
+    #[test]
+    fn all_other_words_of_the_table_have_to_stay() {
+        for (place, now) in [
+            (Place::Old, GPT.to_owned()),
+            (Place::Moved, GPT.replace(OLD, MOVED)),
+        ] {
+            for (from, to) in [
+                (r#""name": "films""#, r#""name": """#),
+                (r#", "attrs": "GUID:63""#, ""),
+                ("7B01", "7B09"),
+                (r#""start": 411648"#, r#""start": 411656"#),
+                (r#""lastlba": 524254"#, r#""lastlba": 524222"#),
+                ("gpt", "dos"),
+            ] {
+                assert!(now.contains(from), "{from}");
+                assert_eq!(
+                    compared(&now.replace(from, to)),
+                    Which::Foreign(place),
+                    "{to}"
+                );
+            }
+            // The disk has another table.
+            let anew = now.replace("1F6B11", "1F6B12");
+            assert_eq!(compared(&anew), Which::Foreign(Place::Other));
+            let taken = now.replace(r#""node": "/dev/vdc1""#, r#""node": "/dev/vdc3""#);
+            assert_eq!(compared(&taken), Which::Foreign(Place::Other));
+        }
+        // After a restart the disk may have another name.
+        let moved = GPT.replace(OLD, MOVED);
+        let renamed = Table::parse(&moved.replace("vdc", "nvme0n1").replace("n1\",", "n1p1\","));
+        assert!(renamed.is_none(), "the names of all nodes agree");
+        assert_eq!(
+            compared(&moved.replace("/dev/vdc", "/dev/sdb")),
+            Which::Moved
+        );
+    }
+
+    #[test]
+    fn a_table_with_a_complaint_is_torn_if_it_was_ours_and_else_foreign() {
+        let torn =
+            "The primary GPT table is corrupt, but the backup appears OK, so that will be used.\n";
+        for now in [GPT.to_owned(), GPT.replace(OLD, MOVED)] {
+            for printed in [format!("{torn}{now}"), format!("{now}\n{torn}")] {
+                assert_eq!(Table::parse(&printed), None);
+                assert_eq!(compared(&printed), Which::Torn);
+                let other = printed.replace("411648", "411656");
+                assert_eq!(compared(&other), Which::Foreign(Place::Other));
+            }
+        }
+        for printed in [
+            "",
+            "sfdisk: /dev/vdc: does not contain a recognized partition table\n",
+        ] {
+            assert_eq!(compared(printed), Which::Foreign(Place::Other));
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! The programs of util-linux that read and change a partition table. Each runs in a unit of its own: what has begun to write
 //! ends, also if this service is killed meanwhile.
 
-use super::table::Table;
+use super::table::Read;
 use crate::host::device_mapper::blocking;
 use crate::host::systemd::program::{self, Program, State};
 use crate::kinds::failed;
@@ -28,13 +28,13 @@ const DUMP: &str = r#"exec sfdisk --dump "$1""#;
 /// Prints what lies at a place. `$1`: the device, `$2`: the first byte, `$3`: bytes. The kernel may have kept what was read there
 /// before bcache wrote to it, so that is dropped first.
 const PROBE: &str = r#"blockdev --flushbufs "$1" && exec blkid -p -o export -O "$2" -S "$3" "$1""#;
-/// Moves the start of a partition, and tells the kernel of this partition only: the others may be in use. `$1`: the disk, `$2`:
+/// Gives a partition another place, and tells the kernel of this partition only: the others may be in use. `$1`: the disk, `$2`:
 /// the number of the partition, `$3` and `$4`: its first sector and its sectors. As long as the lock is held, udev looks at
 /// no device of the disk, so that bcache is not registered again where it was.
 const MOVE: &str = r#"exec 9<"$1" && flock 9 &&
 echo "start=$3, size=$4" | sfdisk --quiet --no-reread --no-tell-kernel --wipe never --wipe-partitions never -N "$2" "$1" &&
 exec partx --update --nr "$2" "$1""#;
-/// Writes a whole table as it was, and tells the kernel of one partition. `$1`: the disk, `$2`: the number of the partition, `$3`:
+/// Writes a whole table as it was over a torn one, and tells the kernel of one partition. `$1`: the disk, `$2`: the number of the partition, `$3`:
 /// the file with the table.
 const RESTORE: &str = r#"exec 9<"$1" && flock 9 &&
 sfdisk --quiet --force --no-reread --no-tell-kernel --wipe never --wipe-partitions never "$1" <"$3" &&
@@ -72,9 +72,6 @@ impl Done {
     }
 }
 
-/// What a table is, or the words about it.
-pub(super) type Read = Result<Table, String>;
-
 impl<'a> Tools<'a> {
     pub(super) fn new(connection: &'a Connection, id: &'a str, disk: &'a str) -> Self {
         Self {
@@ -101,13 +98,13 @@ impl<'a> Tools<'a> {
         Ok(state == State::Running)
     }
 
-    /// The table of the disk, or why it is not to be changed.
+    /// The table of the disk, and what sfdisk says of it.
     pub(super) async fn read(&self) -> Result<Read, Failure> {
         let done = self.run(READ, &[]).await?;
         if done.status == Some(NOT_FOUND) {
             return Err(done.ok().err().unwrap_or_else(|| failed("sfdisk")));
         }
-        Ok(Table::parse(&done.printed).ok_or(done.printed))
+        Ok(Read::of(&done.printed))
     }
 
     /// What lies in a part of a device, in bytes; none if blkid knows nothing that lies there.
@@ -149,9 +146,12 @@ impl<'a> Tools<'a> {
         blocking(write).await?.map_err(failed)
     }
 
-    /// Moves the start of the partition.
-    pub(super) async fn shift(&self, shift: &Shift) -> Result<(), Failure> {
-        let (start, size) = shift.moved();
+    /// Gives the partition this first sector and so many sectors. What else is in the table stays.
+    pub(super) async fn place(
+        &self,
+        shift: &Shift,
+        (start, size): (u64, u64),
+    ) -> Result<(), Failure> {
         let words = [
             shift.number.to_string(),
             start.to_string(),
@@ -160,7 +160,7 @@ impl<'a> Tools<'a> {
         self.run(MOVE, &words).await?.ok().map(drop)
     }
 
-    /// Writes the table of before.
+    /// Writes the table of before over a torn one.
     pub(super) async fn restore(&self, shift: &Shift, backup: &Path) -> Result<(), Failure> {
         let words = [
             shift.number.to_string(),

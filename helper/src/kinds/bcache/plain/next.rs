@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The order of a move, as a pure function of what the table, the kernel and the note say.
 
-use super::super::table::Which;
+use super::super::table::{Place, Which};
 use crate::model::shift::Shift;
 use serde::{Deserialize, Serialize};
 use tandem_api::SECTOR_BYTES;
@@ -12,16 +12,10 @@ pub(super) enum Phase {
     Begun,
     /// The table may be changed.
     Moving,
-    /// All is put back, because of this.
+    /// The table was never touched, and bcache gets its device back, because of this.
+    Leaving(String),
+    /// The table was changed. All is put back, because of this.
     Undoing(String),
-}
-
-/// Where the kernel has the partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    Old,
-    Moved,
-    Other,
 }
 
 /// The state of the partition at one moment.
@@ -35,7 +29,7 @@ pub(super) struct Seen {
     pub place: Place,
     /// Kernel names of the devices above the partition.
     pub holders: Vec<String>,
-    /// The content is found where the moved partition begins. It is looked for when no device is above the partition.
+    /// The content is found where the moved partition begins. It is looked for when no device of bcache is above it.
     pub content: bool,
 }
 
@@ -49,7 +43,9 @@ pub(super) enum Next {
     Move,
     /// Undo all of it from now on, because of this.
     Undo(&'static str),
-    /// Write the table of before.
+    /// Give the partition its place of before. What another program has changed beside it stays.
+    PutBack,
+    /// Write the whole table of before over a torn one.
     Restore,
     /// Have bcache take the partition again.
     Register,
@@ -57,8 +53,17 @@ pub(super) enum Next {
     Cancelled,
     /// The end: everything is as before, because of this.
     Restored(String),
+    /// The end for now: a device that is not of bcache is above the moved partition, so that the partition stays where it is.
+    InUse,
+    /// The end: the partition is not as before, and its table is another program's. Nothing more is written.
+    Left(String),
     /// The end: the partition is a plain one.
     Done,
+}
+
+/// Whether a device above the partition is one of bcache.
+pub(super) fn is_bcache(name: &str) -> bool {
+    name.starts_with("bcache")
 }
 
 pub(super) fn next(seen: &Seen, phase: &Phase, stopped: bool) -> Next {
@@ -66,11 +71,13 @@ pub(super) fn next(seen: &Seen, phase: &Phase, stopped: bool) -> Next {
         return Next::Wait;
     }
     let is_old = (seen.table, seen.place) == (Which::Old, Place::Old);
-    let bcache = seen.holders.iter().find(|name| name.starts_with("bcache"));
+    let bcache = seen.holders.iter().find(|name| is_bcache(name));
     match phase {
-        Phase::Undoing(_) if !is_old => Next::Restore,
-        Phase::Undoing(why) if bcache.is_some() => Next::Restored(why.clone()),
-        Phase::Undoing(_) => Next::Register,
+        Phase::Undoing(why) => undo(seen, why),
+        // The table says nothing of what another program may do at another time.
+        Phase::Leaving(why) if bcache.is_some() => Next::Restored(why.clone()),
+        Phase::Leaving(_) if seen.place == Place::Old => Next::Register,
+        Phase::Leaving(why) => Next::Left(why.clone()),
         Phase::Begun if seen.later => Next::Undo("the computer was started again"),
         Phase::Begun if is_old && stopped && bcache.is_some() => Next::Cancelled,
         Phase::Begun if is_old && stopped => Next::Undo("canceled"),
@@ -81,7 +88,7 @@ pub(super) fn next(seen: &Seen, phase: &Phase, stopped: bool) -> Next {
             _ => Next::Undo("another device uses the partition"),
         },
         // The kernel refuses to move a partition that is in use.
-        Phase::Moving if (seen.table, seen.place) == (Which::Moved, Place::Moved) => {
+        Phase::Moving if (seen.table.entry(), seen.place) == (Place::Moved, Place::Moved) => {
             match seen.content {
                 true => Next::Done,
                 false => Next::Undo("the file system is not found in the moved partition"),
@@ -89,6 +96,22 @@ pub(super) fn next(seen: &Seen, phase: &Phase, stopped: bool) -> Next {
         }
         Phase::Moving if is_old => Next::Undo("the partition was not moved"),
         Phase::Begun | Phase::Moving => Next::Undo("the partition table is not as it should be"),
+    }
+}
+
+/// What puts back a move. Only the place of this partition is ours to write: another program may have changed the table.
+fn undo(seen: &Seen, why: &str) -> Next {
+    let bcache = seen.holders.iter().any(|name| is_bcache(name));
+    match (seen.table, seen.place) {
+        (Which::Torn, _) => Next::Restore,
+        (table, Place::Old) if table.entry() == Place::Old => match bcache {
+            true => Next::Restored(why.to_owned()),
+            false => Next::Register,
+        },
+        (Which::Foreign(Place::Other), _) => Next::Left(why.to_owned()),
+        (table, Place::Moved) if table.entry() == Place::Moved && seen.content => Next::Done,
+        _ if !seen.holders.is_empty() && !bcache => Next::InUse,
+        _ => Next::PutBack,
     }
 }
 
@@ -155,35 +178,83 @@ mod tests {
         }
     }
 
+    const PLACES: [Place; 3] = [Place::Old, Place::Moved, Place::Other];
+
+    /// All that a table can be, beside all places that the kernel can have.
+    fn all() -> impl Iterator<Item = (Which, Place)> {
+        let tables = [Which::Old, Which::Moved, Which::Torn].into_iter();
+        let tables = tables.chain(PLACES.map(Which::Foreign));
+        tables.flat_map(|table| PLACES.map(|place| (table, place)))
+    }
+
     #[test]
-    fn what_is_neither_old_nor_moved_is_put_back_whole() {
-        use Which::{Moved, Old, Other};
+    fn what_is_neither_old_nor_moved_is_undone() {
         let undoes = |seen, phase: &Phase| matches!(next(&seen, phase, false), Next::Undo(_));
-        for (table, place) in [
-            (Other, Place::Old),
-            (Other, Place::Moved),
-            // The kernel did not take the table.
-            (Moved, Place::Old),
-            (Old, Place::Moved),
-            (Moved, Place::Other),
-        ] {
-            assert!(
-                undoes(seen(table, place, &[]), &Phase::Moving),
-                "{table:?} {place:?}"
-            );
-            assert!(undoes(seen(table, place, &[]), &Phase::Begun));
-            assert_eq!(
-                next(&seen(table, place, &[]), &undoing(), false),
-                Next::Restore
-            );
+        for (table, place) in all() {
+            let has = table.entry();
+            if (has, place) != (Place::Moved, Place::Moved) {
+                let seen = seen(table, place, &[]);
+                assert!(undoes(seen, &Phase::Moving), "{table:?} {place:?}");
+            }
+            // A moved table is not believed before this job has moved the partition.
+            if (table, place) != (Which::Old, Place::Old) {
+                let seen = seen(table, place, &[]);
+                assert!(undoes(seen, &Phase::Begun), "{table:?} {place:?}");
+            }
         }
-        // A moved table is not believed before this process has moved it.
-        assert!(undoes(seen(Moved, Place::Moved, &[]), &Phase::Begun));
         // The move was tried once.
-        assert!(undoes(seen(Old, Place::Old, &[]), &Phase::Moving));
-        assert!(undoes(seen(Old, Place::Old, &["bcache0"]), &Phase::Moving));
+        assert!(undoes(seen(Which::Old, Place::Old, &[]), &Phase::Moving));
+        let again = seen(Which::Old, Place::Old, &["bcache0"]);
+        assert!(undoes(again, &Phase::Moving));
         // udev has it for another user.
-        assert!(undoes(seen(Old, Place::Old, &["dm-0"]), &Phase::Begun));
+        assert!(undoes(
+            seen(Which::Old, Place::Old, &["dm-0"]),
+            &Phase::Begun
+        ));
+    }
+
+    #[test]
+    fn a_table_that_another_program_has_changed_is_never_written_whole() {
+        let with = |table, place, content| Seen {
+            content,
+            ..seen(table, place, &[])
+        };
+        for (table, place) in all() {
+            for content in [false, true] {
+                let leaving = Phase::Leaving("why".into());
+                let left = next(&with(table, place, content), &leaving, false);
+                let expected = match place {
+                    Place::Old => Next::Register,
+                    _ => Next::Left("why".into()),
+                };
+                assert_eq!(left, expected, "nothing was written: {table:?} {place:?}");
+
+                let undone = next(&with(table, place, content), &undoing(), false);
+                let expected = match (table, table.entry(), place) {
+                    (Which::Torn, _, _) => Next::Restore,
+                    (Which::Foreign(Place::Other), _, _) => Next::Left("why".into()),
+                    (_, Place::Old, Place::Old) => Next::Register,
+                    (_, Place::Moved, Place::Moved) if content => Next::Done,
+                    _ => Next::PutBack,
+                };
+                assert_eq!(undone, expected, "{table:?} {place:?} {content}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_partition_that_a_volume_uses_is_not_moved_back() {
+        let moved = Seen {
+            content: false,
+            ..seen(Which::Moved, Place::Moved, &["dm-0"])
+        };
+        assert_eq!(next(&moved, &undoing(), false), Next::InUse);
+        let found = seen(Which::Moved, Place::Moved, &["dm-0"]);
+        assert_eq!(next(&found, &undoing(), false), Next::Done);
+        assert_eq!(next(&found, &Phase::Moving, false), Next::Done);
+        // bcache has the partition again where it was, so that the kernel did not move it.
+        let kept = seen(Which::Moved, Place::Old, &["bcache0"]);
+        assert_eq!(next(&kept, &undoing(), false), Next::PutBack);
     }
 
     #[test]
@@ -209,8 +280,11 @@ mod tests {
     #[test]
     fn what_failed_ends_with_the_table_and_the_device_of_before() {
         let next = |seen| next(&seen, &undoing(), false);
-        let after_a_check = seen(Which::Moved, Place::Moved, &[]);
-        assert_eq!(next(after_a_check), Next::Restore);
+        let after_a_check = Seen {
+            content: false,
+            ..seen(Which::Moved, Place::Moved, &[])
+        };
+        assert_eq!(next(after_a_check), Next::PutBack);
         assert_eq!(next(seen(Which::Old, Place::Old, &[])), Next::Register);
         let restored = Next::Restored("why".into());
         assert_eq!(next(seen(Which::Old, Place::Old, &["bcache3"])), restored);
