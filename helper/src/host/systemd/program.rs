@@ -138,13 +138,13 @@ fn state_of(sub_state: &str, code: i32, status: i32) -> State {
     }
 }
 
-/// Interrupts a program, as Ctrl+C does.
+/// Interrupts a program and the programs that it runs, as Ctrl+C does.
 ///
 /// # Errors
 /// `ServiceUnavailable`, also if the program has ended.
 pub(crate) async fn interrupt(connection: &Connection, name: &str) -> Result<(), Failure> {
     let systemd = SystemdProxy::new(connection).await.map_err(unavailable)?;
-    let sent = systemd.kill_unit(name, "main", Signal::INT.as_raw()).await;
+    let sent = systemd.kill_unit(name, "all", Signal::INT.as_raw()).await;
     sent.map_err(unavailable)
 }
 

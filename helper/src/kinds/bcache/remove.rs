@@ -26,6 +26,10 @@ const CLEANING: [(&str, &str); 3] = [
     ("writeback_running", "1"),
 ];
 
+/// A write-back that keeps the cache takes the mode away only for the last so many bytes: bcache keeps the mode, and nothing
+/// else, over a start of the machine, and a power cut would leave the cache in it.
+const LAST_BYTES: u64 = 64 << 20;
+
 /// bcache as the remover of its caches.
 pub(super) struct Remove;
 
@@ -47,8 +51,10 @@ struct Seen {
     there: bool,
     /// Whether the device has a set.
     attached: bool,
-    /// Whether the values are those of [`CLEANING`].
+    /// Whether the values are those of [`CLEANING`], except the mode.
     cleans: bool,
+    /// Whether the mode is that of [`CLEANING`]: programs make nothing dirty.
+    through: bool,
     /// Bytes that the disk lacks, rounded; `Some(0)` is exact.
     dirty: Option<u64>,
     /// Whether the set is registered, and whether other devices use it.
@@ -64,8 +70,8 @@ enum Members {
 /// The next thing to do.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    /// Have the device write everything back.
-    Clean,
+    /// Have the device write everything back; with `true` in the mode of [`CLEANING`].
+    Clean(bool),
     /// Wait; so many bytes are not on the disk.
     Wait(Option<u64>),
     /// Put back how the device was set. That is the end: the user has cancelled, or the disk has everything.
@@ -78,8 +84,16 @@ enum Next {
     End(Result<(), Box<Failure>>),
 }
 
+/// Whether the mode has to be that of [`CLEANING`] by now.
+fn ends_in_write_through(seen: &Seen, removal: &OtherRemoval) -> bool {
+    // Programs may write faster than the disk, so that more and more is dirty.
+    let lasts = |dirty: u64| dirty > LAST_BYTES && dirty <= removal.unwritten_bytes;
+    removal.task != OtherTask::WriteBack || !seen.dirty.is_some_and(lasts)
+}
+
 fn next(seen: &Seen, note: &Note) -> Next {
     let removal = &note.removal;
+    let through = ends_in_write_through(seen, removal);
     match seen {
         Seen { there: false, .. } => Next::End(Err(Box::new(
             removal.not_drained("the device was stopped or changed"),
@@ -89,9 +103,10 @@ fn next(seen: &Seen, note: &Note) -> Next {
         }
         Seen {
             attached: true,
-            cleans: false,
+            cleans,
+            through: now,
             ..
-        } => Next::Clean,
+        } if !cleans || through && !now => Next::Clean(through),
         Seen {
             attached: true,
             dirty: Some(0),
@@ -143,7 +158,11 @@ fn values(own: &Path) -> Option<Vec<String>> {
 fn see(name: &str, before: &Before) -> Seen {
     let own = block(name);
     let set = set_folder(&before.set);
-    let cleaning = CLEANING.map(|(_, value)| value.to_owned()).to_vec();
+    let values = values(&own);
+    let is_set = |file: usize| {
+        let values = values.as_ref();
+        values.is_some_and(|values| values[file] == CLEANING[file].1)
+    };
     let dirty = line(own.join("dirty_data")).and_then(|told| bytes(&told));
     let attached = fs::canonicalize(own.join("cache")).ok();
     let same = attached.as_ref().is_none_or(|now| *now == set)
@@ -152,7 +171,8 @@ fn see(name: &str, before: &Before) -> Seen {
     Seen {
         there: same && own.join("state").exists(),
         attached: attached.is_some(),
-        cleans: values(&own) == Some(cleaning),
+        cleans: is_set(1) && is_set(2),
+        through: is_set(0),
         dirty: if is_clean { Some(0) } else { dirty },
         set: set.is_dir().then(|| match members(&set) {
             0 => Members::None,
@@ -215,10 +235,12 @@ impl Remover for Remove {
         let set = set.ok_or_else(|| changed("the set has no name"))?;
         let values = values(&own).ok_or_else(|| changed("other files"))?;
         // A removal that was not ended has left its own values.
-        let cleaning = CLEANING.map(|(_, value)| value.to_owned());
+        let left = |then: &Before| {
+            let mut files = CLEANING.iter().zip(&values).zip(&then.values).enumerate();
+            files.all(|(at, (((_, own), now), then))| own == now || at == 0 && now == then)
+        };
         let of_then = earlier.and_then(|note| note.before::<Before>().ok());
-        let of_then =
-            of_then.filter(|then| values == cleaning && then.set == set && then.disk == disk);
+        let of_then = of_then.filter(|then| left(then) && then.set == set && then.disk == disk);
         let before = Before {
             values: of_then.map_or(values, |then| then.values),
             set: set.to_owned(),
@@ -235,9 +257,10 @@ impl Remover for Remove {
         };
         let tell = async |file: PathBuf| write(machine, name, &file, "1").await;
         match next(&seen, note) {
-            Next::Clean => {
-                let cleaning = CLEANING.map(|(_, value)| value.to_owned());
-                set_values(machine, name, &cleaning).await?;
+            Next::Clean(through) => {
+                for (file, value) in &CLEANING[usize::from(!through)..] {
+                    write(machine, name, &block(name).join(file), value).await?;
+                }
                 Ok(OtherProgress::Drains(seen.dirty))
             }
             Next::Wait(left) => Ok(OtherProgress::Drains(left)),
@@ -279,6 +302,7 @@ mod tests {
             there: true,
             attached: true,
             cleans: true,
+            through: true,
             dirty: Some(3),
             set: Some(Members::None),
         }
@@ -292,7 +316,7 @@ mod tests {
             dirty: Some(0),
             ..seen()
         };
-        assert_eq!(next(as_before), Next::Clean);
+        assert_eq!(next(as_before), Next::Clean(true));
         assert_eq!(next(seen()), Next::Wait(Some(3)));
         let unknown = Seen {
             dirty: None,
@@ -312,6 +336,34 @@ mod tests {
         };
         assert_eq!(super::next(&clean, &written_back), Next::Restore(Ok(())));
         assert_eq!(super::next(&seen(), &written_back), Next::Wait(Some(3)));
+    }
+
+    #[test]
+    fn a_write_back_takes_the_mode_away_for_the_last_of_it_only() {
+        let mut note = note(false);
+        note.removal.unwritten_bytes = 10 << 30;
+        let of = |cleans, dirty, note: &Note| {
+            let seen = Seen {
+                cleans,
+                through: false,
+                dirty,
+                ..seen()
+            };
+            next(&seen, note)
+        };
+        let many = Some(1 << 30);
+        assert_eq!(of(true, many, &note), Next::Clean(true), "a removal");
+        note.removal.task = OtherTask::WriteBack;
+        assert_eq!(of(false, many, &note), Next::Clean(false));
+        assert_eq!(of(true, many, &note), Next::Wait(many));
+        for dirty in [Some(LAST_BYTES), Some(11 << 30), None] {
+            assert_eq!(of(true, dirty, &note), Next::Clean(true), "{dirty:?}");
+        }
+        let through = Seen {
+            dirty: many,
+            ..seen()
+        };
+        assert_eq!(next(&through, &note), Next::Wait(many));
     }
 
     #[test]

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Has LVM remove a cache: `lvconvert --uncache`, in a unit of its own, which goes on when the service ends.
+//!
+//! Of a cache in write-back LVM gives up what the disk lacks, and says success, if the cache fails while it is written back. A
+//! change to write-through is refused then. So that comes first, and nothing is on the SSD only when the cache is removed.
 
-use super::lines::{blocks_left, has_cache};
+use super::lines::{Shown, blocks_left, has_cache, shown};
 use super::tools::{ask, file, lvm, tail, unit};
+use super::write_back::CacheMode;
 use crate::host::device_mapper::{DeviceMapper, blocking};
 use crate::host::systemd::program::{self, Program, State};
 use crate::kinds::notes::{self, Note};
@@ -12,6 +16,14 @@ use async_trait::async_trait;
 use std::path::PathBuf;
 use tandem_api::{Failure, OtherKind};
 use zbus::Connection;
+
+/// Removes a cache in write-back. `$1`: the program lvm, `$2`: `group/volume`. If the cache stays, so does its mode. The shell
+/// outlives an interruption, which its programs get as well.
+const FROM_WRITE_BACK: &str = r#"trap : INT
+"$1" lvchange --yes --cachemode writethrough "$2" && "$1" lvconvert --uncache --yes "$2" && exit
+status=$?
+"$1" lvchange --yes --cachemode writeback "$2"
+exit $status"#;
 
 /// LVM as the remover of its caches.
 pub(in crate::kinds) struct Remove;
@@ -30,6 +42,28 @@ struct End {
 async fn look(connection: &Connection, removal: &OtherRemoval) -> Result<Option<bool>, Failure> {
     let told = ask(connection, removal, "lv_uuid,segtype", "lvs").await?;
     Ok(told.and_then(|told| has_cache(&told, removal.volume_uuid())))
+}
+
+/// Whether a cache may take writes that the disk does not get, by `lvs`.
+async fn writes_back(connection: &Connection, removal: &OtherRemoval) -> Result<bool, Failure> {
+    if removal.kind != OtherKind::LvmCache {
+        return Ok(false);
+    }
+    let told = ask(
+        connection,
+        removal,
+        "lv_uuid,segtype,cache_mode,pool_lv_uuid",
+        "lvs",
+    );
+    let told = told.await?;
+    let seen = told.and_then(|told| shown(&told, removal.volume_uuid()));
+    Ok(!matches!(
+        seen,
+        Some(Shown::Cache(
+            CacheMode::Writethrough | CacheMode::Passthrough,
+            _
+        ))
+    ))
 }
 
 /// The file of what LVM prints.
@@ -53,7 +87,7 @@ impl Remover for Remove {
         if look(&machine.connection, removal).await? != Some(true) {
             return Err(removal.changed("LVM knows no such volume with a cache"));
         }
-        Ok(serde_json::Value::Null)
+        Ok(writes_back(&machine.connection, removal).await?.into())
     }
 
     async fn begin(&self, machine: &DeviceMapper, note: &Note) -> Result<(), Failure> {
@@ -64,13 +98,11 @@ impl Remover for Remove {
         program::forget(&machine.connection, &unit).await;
         notes::remove(&printed);
         // Never with `--force`: LVM refuses then to give up what is only on an SSD that is missing.
-        let words = [
-            lvm()?,
-            "lvconvert",
-            "--uncache",
-            "--yes",
-            &note.removal.name,
-        ];
+        let (lvm, volume) = (lvm()?, note.removal.name.as_str());
+        let words = match note.before == serde_json::Value::Bool(true) {
+            true => ["/bin/sh", "-c", FROM_WRITE_BACK, "sh", lvm, volume].to_vec(),
+            false => [lvm, "lvconvert", "--uncache", "--yes", volume].to_vec(),
+        };
         let begun = Program {
             unit: &unit,
             task: "Tandem has LVM write back a cache and remove it",
@@ -116,7 +148,7 @@ fn outcome(note: &Note, end: &End) -> Result<(), Failure> {
     let status = end
         .status
         .map_or_else(|| "unknown".to_owned(), |s| s.to_string());
-    let detail = format!("lvconvert: exit status {status}\n{}", end.said);
+    let detail = format!("LVM: exit status {status}\n{}", end.said);
     match (end.status, end.cached) {
         (Some(0), Some(false)) => Ok(()),
         (_, Some(false)) => Err(removal.not_freed(detail)),
