@@ -229,8 +229,8 @@ fn device(
             .as_ref()
             .filter(|_| !known.ident.network)
             .map(|d| d.signed("RotationRate") != 0),
-        snapshots: lies_over(&name, &["-real"]),
-        cached_by_other: name.starts_with("bcache") || lies_over(&name, &CACHED),
+        snapshots: has_snapshots(&name),
+        cached_by_other: cached_by_other(&name, DEPTH),
         carried: known.carried.clone(),
         swap: swaps
             .lines()
@@ -335,12 +335,25 @@ fn clear_text(name: &str, depth: u32) -> bool {
 /// How the names of the hidden volumes end that LVM puts below a volume with a cache: of a cache, and of a write cache.
 const CACHED: [&str; 2] = ["_corig", "_wcorig"];
 
-/// Whether a logical volume lies over a hidden one whose name ends so. The hidden volume of a volume with snapshots has the
-/// end `-real`.
-fn lies_over(name: &str, ends: &[&str]) -> bool {
+/// Whether a device lies over a cache of bcache or LVM, itself or by the devices below.
+fn cached_by_other(name: &str, depth: u32) -> bool {
+    let hidden = || {
+        let volume = line(sysfs(name).join("dm/name")).unwrap_or_default();
+        volume_kind(name) == "lvm" && CACHED.iter().any(|end| volume.ends_with(end))
+    };
+    sysfs(&whole_disk(name)).join("bcache/cache").exists()
+        || hidden()
+        || depth > 0
+            && slaves(name)
+                .iter()
+                .any(|below| cached_by_other(below, depth - 1))
+}
+
+/// Whether a logical volume has snapshots: LVM then puts the volume over a hidden one.
+fn has_snapshots(name: &str) -> bool {
     let hidden = |below: &String| {
         let volume = line(sysfs(below).join("dm/name"));
-        volume.is_some_and(|volume| ends.iter().any(|end| volume.ends_with(end)))
+        volume.is_some_and(|volume| volume.ends_with("-real"))
     };
     volume_kind(name) == "lvm" && slaves(name).iter().any(hidden)
 }

@@ -13,12 +13,14 @@ use super::{failed, targets};
 use crate::host::device_mapper::{DeviceMapper, blocking};
 use crate::machine::dm::control::{Control, Foreign};
 use crate::machine::dm::table::{LINEAR, Linear};
+use crate::machine::mounts::table::Mounts;
+use crate::machine::mounts::users::files;
 use crate::machine::wipe::{PAUSE, TRIES};
 use crate::model::removal::{OtherProgress, OtherRemoval, OtherTask};
 use async_trait::async_trait;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use tandem_api::{Failure, OtherMode, OtherState};
+use tandem_api::{Failure, Kind, OtherMode, OtherState};
 
 /// The differences from target to target. All functions are pure.
 #[derive(Clone, Copy)]
@@ -158,6 +160,12 @@ impl Bare {
         if told.state == OtherState::Failed {
             return Err(changed(&mapping.status));
         }
+        // No page of this service could be read from there in the moment of [`Self::pause`].
+        if removal.task == OtherTask::Remove && has_swap_file(&mapping.number) {
+            let refused = Failure::new(Kind::OtherNotRemovable);
+            let refused = refused.device(&removal.devices[0].text);
+            return Err(refused.name("running-system").detail("a swap file"));
+        }
         let words: Vec<_> = mapping.table.split_ascii_whitespace().collect();
         let target = targets().find(|target| target.name == self.target);
         let devices = target.and_then(|target| (target.devices)(&words));
@@ -246,6 +254,15 @@ impl Remover for Bare {
         let (bare, note) = (*self, note.clone());
         blocking(move || Self::go_on(&bare, &note)).await?
     }
+}
+
+/// Whether a swap file in use lies in the file system of the device with this number (`major:minor`).
+fn has_swap_file(number: &str) -> bool {
+    let Ok(mounts) = Mounts::read() else {
+        return true;
+    };
+    let points: Vec<_> = mounts.of(number, &[]).map(|m| m.point.clone()).collect();
+    files(&points).iter().any(|file| file.user == "swap")
 }
 
 /// The bare mappings among these devices, which are parts of an SSD.

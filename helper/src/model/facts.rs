@@ -142,7 +142,7 @@ pub struct Device {
     pub claimed: bool,
     /// The device is a logical volume with snapshots. Those of a thin volume are not seen here.
     pub snapshots: bool,
-    /// The device is the cached disk that another system shows, such as a logical volume with a cache of LVM.
+    /// The device is a cached disk as another system shows it, or lies over one: a logical volume with a cache of LVM.
     pub cached_by_other: bool,
     /// The cache whose superblock is on the device.
     pub carried: Option<Carried>,

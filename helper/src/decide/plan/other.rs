@@ -191,7 +191,8 @@ fn mode(mode: OtherMode) -> Mode {
 fn carries_system(cache: &OtherCache, facts: &Facts) -> bool {
     let system = |point: &String| SYSTEM_POINTS.contains(&point.as_str());
     let mapped = facts.device(cache.mapped.as_str());
-    let in_use = mapped.is_some_and(|device| device.swap || !device.holders.is_empty());
+    // UDisks2 does not show each mapping. Then nobody knows what lies on it.
+    let in_use = mapped.is_none_or(|device| device.swap || !device.holders.is_empty());
     in_use || cache.mount_points.iter().any(system)
 }
 
