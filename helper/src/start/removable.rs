@@ -34,7 +34,12 @@ pub fn refusal(folder: &Path) -> Option<String> {
             folder.display()
         ));
     }
-    if jobs > 0 || records(&folder.join("jobs")) > 0 {
+    // A partition that bcache has left may be in the middle of its move.
+    if jobs > 0
+        || ["jobs", "moves"]
+            .iter()
+            .any(|kind| records(&folder.join(kind)) > 0)
+    {
         return Some(
             "Tandem cannot be removed now: it is changing a disk. Wait until that has ended, and remove the package \
              again."
@@ -111,6 +116,17 @@ mod tests {
             "{said}"
         );
         assert!(said.contains("tandemctl remove"), "{said}");
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_partition_in_the_middle_of_its_move_keeps_the_programs() {
+        let (root, _store) = folder("removable-move");
+        let moves = root.join("moves");
+        fs::create_dir(&moves).unwrap();
+        assert_eq!(refusal(&root), None);
+        fs::write(moves.join("abcd.json"), "{}").unwrap();
+        assert!(refusal(&root).unwrap().contains("changing a disk"));
         fs::remove_dir_all(&root).unwrap();
     }
 
