@@ -30,7 +30,7 @@ static void mix_request(u64 *hash, struct td_req *r)
 	mix_number(hash, r->writeback | r->no_writeback << 1 | r->counted << 2 |
 			 r->failed << 3 | r->ssd_failed << 4 | r->uncleaned << 5 |
 			 r->drops << 6 | r->no_rest << 7 | (u32)r->asks << 8 |
-			 (u32)r->rests << 16);
+			 (u32)r->rests << 16 | (u64)r->durable << 32);
 	for (u32 i = 0; i < r->nr_parts; i++)
 		mix_number(hash, (u64)r->parts[i].slot << 32 | r->parts[i].mask |
 				 (u32)r->parts[i].held << 8 |
@@ -78,6 +78,7 @@ u64 tdu_digest(struct tdu_engine *s)
 	mix_bytes(&hash, l->pending, sizes.pending * 8);
 	mix_bytes(&hash, l->marks, sizes.marks * sizeof(*l->marks));
 	mix_bytes(&hash, l->marks_image, sizes.marks_image);
+	mix_number(&hash, l->dirty_limit << 1 | l->ssd_unflushed);
 	/* Behind the pointers all is numbers; links lie between them. */
 	mix_bytes(&hash, &l->nr_marks, offsetof(struct td_ledger, sweep_waiters) -
 			 offsetof(struct td_ledger, nr_marks));
@@ -85,7 +86,8 @@ u64 tdu_digest(struct tdu_engine *s)
 			 offsetof(struct td_ledger, flush_begun));
 	mix_bytes(&hash, &l->marks_set, offsetof(struct td_ledger, mark_waiters) -
 			 offsetof(struct td_ledger, marks_set));
-	mix_bytes(&hash, &l->checkpoint, sizeof(*l) -
+	mix_bytes(&hash, &l->checkpoint, offsetof(struct td_ledger, whole_waiters) -
 			 offsetof(struct td_ledger, checkpoint));
+	mix_gates(&hash, &l->whole_waiters, gate);
 	return hash;
 }
