@@ -301,6 +301,14 @@ fn together(run: &mut Run) -> Result<()> {
         "LVM: a cache of 256 GiB is written back and removed",
         removed,
     );
+    let [.., ssd, disk] = names.as_slice() else {
+        bail!("no disk is free");
+    };
+    let script = lvm::FAILING
+        .replace("/dev/SSD", &format!("/dev/{ssd}"))
+        .replace("/dev/DISK", &format!("/dev/{disk}"));
+    let kept = seen_in(&mut vm, &script, run);
+    run.check("LVM: an SSD that fails while it is written back", kept);
     Ok(())
 }
 
@@ -400,6 +408,13 @@ fn refused(vm: &mut Vm, run: &Run, names: &[String]) -> Result<()> {
     for name in used {
         asked.push((plan(name, free_ssd), 3));
         asked.push((plan(free_disk, name), 3));
+    }
+    // The cached volumes themselves: no second cache comes over the first.
+    for volume in ["/dev/films/my-movies", "/dev/mail/box", "/dev/bcache0"] {
+        let name = vm
+            .agent
+            .sh(&format!("basename $(readlink -f {volume})"), SHORT)?;
+        asked.push((plan(name.trim(), free_ssd), 3));
     }
     for (line, code) in asked {
         let ended = vm.agent.run(&line, SHORT, |_| ())?;

@@ -155,3 +155,45 @@ tandemctl remove --yes large/data
 echo 3 >/proc/sys/vm/drop_caches
 sha256sum --check --quiet /root/sums-large
 umount /srv/large"#;
+
+/// An SSD that takes no more writes when its cache is written back: the metadata cannot be committed, and the cache fails. LVM by
+/// itself would remove the cache, give up what the disk lacks, and say success. Once the SSD works again, all is there.
+pub(super) const FAILING: &str = r#"set -e
+modprobe dm-flakey
+# The label of LVM is seen through the mapping alone.
+sectors=$(($(blockdev --getsz /dev/SSD) - 2048))
+dmsetup create failing --table "0 $sectors linear /dev/SSD 2048"
+vgcreate -q risky /dev/DISK /dev/mapper/failing
+lvcreate -q -y -n data -l 100%PVS risky /dev/DISK
+lvcreate -q -y -n fast -L 64M risky /dev/mapper/failing
+lvconvert -q -y --type cache --cachevol fast --cachemode writeback risky/data
+mke2fs -q -t ext4 /dev/risky/data
+mkdir -p /srv/risky
+mount /dev/risky/data /srv/risky
+for _ in 1 2 3; do dd if=/dev/urandom of=/srv/risky/file bs=64k count=160 conv=notrunc,fsync status=none; done
+sha256sum /srv/risky/file >/root/sums-risky
+[ "$(dmsetup status risky-data | awk '{ print $14 }')" -gt 8 ]
+for _ in $(seq 150); do
+	if tandemctl list | grep -q risky/data; then break; fi
+	sleep 0.2
+done
+swap() { dmsetup suspend --noflush --nolockfs failing; dmsetup load failing --table "$1"; dmsetup resume failing; }
+swap "0 $sectors flakey /dev/SSD 2048 0 3600 1 error_writes"
+if tandemctl remove --yes risky/data >/root/said 2>&1; then cat /root/said; exit 1; fi
+cat /root/said
+grep 'not yet on the hard disk' /root/said
+dmsetup status risky-data
+swap "0 $sectors linear /dev/SSD 2048"
+[ "$(lvs --noheadings -o segtype risky/data | tr -d ' ')" = cache ]
+umount /srv/risky
+vgchange -q -an risky
+vgchange -q -ay risky
+mount /dev/risky/data /srv/risky
+sha256sum --check --quiet /root/sums-risky
+umount /srv/risky
+tandemctl remove --yes risky/data
+[ "$(lvs --noheadings -o segtype risky/data | tr -d ' ')" = linear ]
+e2fsck -fp /dev/risky/data || [ $? = 1 ]
+mount /dev/risky/data /srv/risky
+sha256sum --check --quiet /root/sums-risky
+umount /srv/risky"#;
