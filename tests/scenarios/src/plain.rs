@@ -242,11 +242,12 @@ sfdisk --dump /dev/KILLDISK >/root/now
 grep -q '^/dev/KILLDISK2' /root/now
 grep -v '^/dev/KILLDISK2' /root/now | diff /root/table-KILLDISK -
 until [ -e /sys/class/block/KILLDISK1/bcache/dev ]; do sleep 0.1; done
-mount /dev/$(above KILLDISK1) /srv/kill
+name=$(above KILLDISK1)
+mount /dev/$name /srv/kill
 check /srv/kill
 umount /srv/kill
-echo 1 >/sys/block/$(above KILLDISK1)/bcache/stop
-while [ -e /sys/class/block/KILLDISK1/bcache/dev ]; do sleep 0.1; done
+echo 1 >/sys/block/$name/bcache/stop
+while [ -e /sys/block/$name ]; do sleep 0.1; done
 
 prepare
 interrupted 'wipefs -qa /dev/KILLDISK; blockdev --rereadpt /dev/KILLDISK; mke2fs -q -F -t ext4 /dev/KILLDISK'
