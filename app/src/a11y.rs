@@ -78,7 +78,7 @@ pub fn name_entries(button: &gtk::MenuButton) {
 }
 
 /// Names the entries of menus in this widget.
-fn name_entries_in(widget: &gtk::Widget) {
+pub fn name_entries_in(widget: &gtk::Widget) {
     if widget.css_name() == "modelbutton" {
         set_label(widget, &widget.property::<String>("text"));
         // SAFETY: every GtkWidget is a GtkAccessible and is alive for the call.

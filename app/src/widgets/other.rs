@@ -130,6 +130,7 @@ impl OtherRow {
             imp.menu.append_item(&item);
         }
         imp.entries.replace(entries);
+        a11y::name_entries_in(self.upcast_ref());
     }
 
     /// The button of the menu. Buttons with words would leave the title no room in a narrow window.

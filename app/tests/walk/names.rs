@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Names of controls, as a screen reader reads them from the accessibility bus.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +56,16 @@ impl Registry {
 pub struct Names {
     bus: Connection,
     programs: Arc<Mutex<Vec<Node>>>,
+    /// The objects that have a name or need none: each is asked once. GTK gives each widget a path of its own.
+    known: RefCell<HashMap<OwnedObjectPath, Known>>,
+}
+
+/// What does not change while an object is there.
+#[derive(Clone)]
+struct Known {
+    is_control: bool,
+    /// Role and name.
+    label: String,
 }
 
 impl Names {
@@ -68,7 +80,11 @@ impl Names {
             )
             .build()
             .await?;
-        Ok(Self { bus, programs })
+        Ok(Self {
+            bus,
+            programs,
+            known: RefCell::default(),
+        })
     }
 
     /// How many controls are on the screen, and those without a name.
@@ -120,6 +136,10 @@ impl Names {
 
     /// The object, unless it is on a page that was never shown.
     async fn details(&self, node: Node, around: String) -> anyhow::Result<Option<Seen>> {
+        let known = self.known.borrow().get(&node.path).cloned();
+        if let Some(known) = known {
+            return self.again(node, known, around).await;
+        }
         let (named, role, states, place) = future::join4(
             node.name_and_children(&self.bus),
             node.role(&self.bus),
@@ -135,13 +155,42 @@ impl Names {
                 return Ok(None);
             }
         }
-        let place = format!("{around}/{role} {name:?}");
+        let label = format!("{role} {name:?}");
+        let place = format!("{around}/{label}");
         let is_control = is_control(&role, states, &place);
+        let is_told = !is_control || self.is_told(&node, &name, &role).await?;
+        let children = node.children(&self.bus).await?;
+        if is_told && role != "application" {
+            let known = Known { is_control, label };
+            self.known.borrow_mut().insert(node.path, known);
+        }
         Ok(Some(Seen {
-            is_told: !is_control || self.is_told(&node, &name, &role).await?,
-            children: node.children(&self.bus).await?,
+            is_told,
+            children,
             is_control,
             place,
+        }))
+    }
+
+    /// An object that was seen before, unless its page is not shown now.
+    async fn again(
+        &self,
+        node: Node,
+        known: Known,
+        around: String,
+    ) -> anyhow::Result<Option<Seen>> {
+        let (place, children) = future::join(
+            node.place(&self.bus, Within::Window),
+            node.children(&self.bus),
+        )
+        .await;
+        let (place, children) = (place?, children?);
+        let is_there = place.width > 0 && place.height > 0;
+        Ok(is_there.then(|| Seen {
+            is_told: true,
+            children,
+            is_control: known.is_control,
+            place: format!("{around}/{}", known.label),
         }))
     }
 

@@ -161,10 +161,8 @@ impl Bare {
             return Err(changed(&mapping.status));
         }
         // No page of this service could be read from there in the moment of [`Self::pause`].
-        if removal.task == OtherTask::Remove && has_swap_file(&mapping.number) {
-            let refused = Failure::new(Kind::OtherNotRemovable);
-            let refused = refused.device(&removal.devices[0].text);
-            return Err(refused.name("running-system").detail("a swap file"));
+        if removal.task == OtherTask::Remove && has_swap_file(&mapping) {
+            return Err(swap_file_refused(removal));
         }
         let words: Vec<_> = mapping.table.split_ascii_whitespace().collect();
         let target = targets().find(|target| target.name == self.target);
@@ -218,6 +216,11 @@ impl Bare {
                 }
                 Ok(OtherProgress::Drains(Some(left)))
             }
+            (Next::Replace, Some(mapping)) if has_swap_file(&mapping) => {
+                control.reload(&mapping, &before.line).map_err(failed)?;
+                let refused = swap_file_refused(&note.removal).data(note.removal.data());
+                Ok(OtherProgress::Ended(Err(Box::new(refused))))
+            }
             (Next::Replace, Some(mapping)) => {
                 self.pause(&control, &mapping, &before, note)?;
                 Ok(OtherProgress::Removes)
@@ -256,13 +259,25 @@ impl Remover for Bare {
     }
 }
 
-/// Whether a swap file in use lies in the file system of the device with this number (`major:minor`).
-fn has_swap_file(number: &str) -> bool {
+/// Whether a swap file in use lies in the file system of a mapping.
+fn has_swap_file(mapping: &Foreign) -> bool {
     let Ok(mounts) = Mounts::read() else {
         return true;
     };
-    let points: Vec<_> = mounts.of(number, &[]).map(|m| m.point.clone()).collect();
+    let minor = mapping.number.split_once(':').map(|(_, minor)| minor);
+    let nodes = [
+        minor.map(|minor| format!("/dev/dm-{minor}")),
+        Some(format!("/dev/mapper/{}", mapping.name)),
+    ];
+    let mounts = mounts.of(&mapping.number, &nodes);
+    let points: Vec<_> = mounts.map(|m| m.point.clone()).collect();
     files(&points).iter().any(|file| file.user == "swap")
+}
+
+fn swap_file_refused(removal: &OtherRemoval) -> Failure {
+    let refused = Failure::new(Kind::OtherNotRemovable);
+    let refused = refused.device(&removal.devices[0].text);
+    refused.name("running-system").detail("a swap file")
 }
 
 /// The bare mappings among these devices, which are parts of an SSD.

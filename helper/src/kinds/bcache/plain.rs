@@ -110,6 +110,10 @@ impl<'a> Work<'a> {
                 before.table.compare(&now, self.shift)
             }
         };
+        let table = match table {
+            Which::Torn if self.is_taken_whole().await? => Which::Foreign(Place::Other),
+            table => table,
+        };
         let place = self.partition().map_or(Place::Other, |(_, place)| place);
         let holders = self.holders();
         let content = match (table.entry(), place) {
@@ -120,12 +124,17 @@ impl<'a> Work<'a> {
             }
             _ => false,
         };
+        let is_bcache = match place {
+            Place::Old if holders.is_empty() => self.is_of_bcache().await?,
+            _ => false,
+        };
         Ok(Seen {
             later: self.removal.devices[1].boot != boot_id(),
             at_work,
             table,
             place,
             holders,
+            is_bcache,
             content,
         })
     }
@@ -145,6 +154,24 @@ impl<'a> Work<'a> {
         let bytes = size * self.shift.sector_bytes;
         let found = self.tools().probe(&name, 0, bytes).await?;
         Ok(found.as_ref() == Some(&self.shift.content))
+    }
+
+    /// Whether bcache has left its superblock on the partition as it is now.
+    async fn is_of_bcache(&self) -> Result<bool, Failure> {
+        let Some((name, _)) = self.partition() else {
+            return Ok(false);
+        };
+        let bytes = self.shift.size * self.shift.sector_bytes;
+        let found = self.tools().probe(&name, 0, bytes).await;
+        // With a second, older signature blkid says nothing. The kernel takes no device without its superblock.
+        Ok(found.map_or(true, |found| found.is_some_and(|f| f.format == "bcache")))
+    }
+
+    /// Whether the disk, whose table is torn, belongs to somebody else by now.
+    async fn is_taken_whole(&self) -> Result<bool, Failure> {
+        self.tools()
+            .is_taken_whole(self.removal.devices[1].text.size)
+            .await
     }
 
     /// Stops a bcache device that nothing uses, and waits until it is gone. Returns whether it is.
@@ -171,7 +198,7 @@ impl<'a> Work<'a> {
             &format!("/dev/{name}"),
         )
         .await;
-        let there = until(|| !self.holders().is_empty()).await;
+        let there = until(|| self.holders().iter().any(|name| is_bcache(name))).await;
         if let (Err(e), false) = (written, there) {
             tracing::error!("bcache does not take {name}: {e}");
         }

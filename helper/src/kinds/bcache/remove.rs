@@ -9,6 +9,7 @@ use crate::kinds::failed;
 use crate::kinds::notes::Note;
 use crate::kinds::system::Remover;
 use crate::machine::blocks::line;
+use crate::machine::clock::boottime_us;
 use crate::model::removal::{OtherProgress, OtherRemoval, OtherTask};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,8 @@ const CLEANING: [(&str, &str); 3] = [
 /// A write-back that keeps the cache takes the mode away only for the last so many bytes: bcache keeps the mode, and nothing
 /// else, over a start of the machine, and a power cut would leave the cache in it.
 const LAST_BYTES: u64 = 64 << 20;
+/// So many seconds without [`LAST_BYTES`] less are the end of waiting for that: programs write as much as the disk gets.
+const STANDSTILL: u64 = 180;
 
 /// bcache as the remover of its caches.
 pub(super) struct Remove;
@@ -42,6 +45,29 @@ struct Before {
     set: String,
     /// Kernel name of the disk.
     disk: String,
+    /// The fewest bytes that the disk lacked so far, and when it lacked them, in seconds since the machine started. The note of
+    /// an earlier version has none.
+    #[serde(default)]
+    fewest: Option<(u64, u64)>,
+}
+
+impl Before {
+    /// Notes that the disk lacks so much `now`, in seconds. Whether that is less than before by a step.
+    fn is_fewer(&mut self, dirty: u64, now: u64) -> bool {
+        let fewer = self
+            .fewest
+            .is_none_or(|(fewest, _)| dirty.saturating_add(LAST_BYTES) <= fewest);
+        if fewer {
+            self.fewest = Some((dirty, now));
+        }
+        fewer
+    }
+
+    /// Whether the disk has got no step less for too long.
+    fn stands_still(&self, now: u64) -> bool {
+        let since = self.fewest.map(|(_, since)| since);
+        since.is_some_and(|since| now.saturating_sub(since) > STANDSTILL)
+    }
 }
 
 /// The state of a device, as its files say it.
@@ -57,6 +83,8 @@ struct Seen {
     through: bool,
     /// Bytes that the disk lacks, rounded; `Some(0)` is exact.
     dirty: Option<u64>,
+    /// The disk does not get more than programs make dirty meanwhile.
+    stands_still: bool,
     /// Whether the set is registered, and whether other devices use it.
     set: Option<Members>,
 }
@@ -86,8 +114,7 @@ enum Next {
 
 /// Whether the mode has to be that of [`CLEANING`] by now.
 fn ends_in_write_through(seen: &Seen, removal: &OtherRemoval) -> bool {
-    // Programs may write faster than the disk, so that more and more is dirty.
-    let lasts = |dirty: u64| dirty > LAST_BYTES && dirty <= removal.unwritten_bytes;
+    let lasts = |dirty: u64| dirty > LAST_BYTES && !seen.stands_still;
     removal.task != OtherTask::WriteBack || !seen.dirty.is_some_and(lasts)
 }
 
@@ -174,6 +201,7 @@ fn see(name: &str, before: &Before) -> Seen {
         cleans: is_set(1) && is_set(2),
         through: is_set(0),
         dirty: if is_clean { Some(0) } else { dirty },
+        stands_still: false,
         set: set.is_dir().then(|| match members(&set) {
             0 => Members::None,
             _ => Members::Others,
@@ -245,16 +273,22 @@ impl Remover for Remove {
             values: of_then.map_or(values, |then| then.values),
             set: set.to_owned(),
             disk,
+            fewest: None,
         };
         serde_json::to_value(before).map_err(failed)
     }
 
     async fn go_on(&self, machine: &DeviceMapper, note: &Note) -> Result<OtherProgress, Failure> {
-        let (before, name) = (note.before::<Before>()?, note.removal.name.as_str());
-        let seen = {
+        let (mut before, name) = (note.before::<Before>()?, note.removal.name.as_str());
+        let mut seen = {
             let (name, before) = (name.to_owned(), before.clone());
             blocking(move || see(&name, &before)).await?
         };
+        let now = boottime_us() / 1_000_000;
+        if seen.dirty.is_some_and(|dirty| before.is_fewer(dirty, now)) {
+            note.set(&before).map_err(failed)?;
+        }
+        seen.stands_still = before.stands_still(now);
         let tell = async |file: PathBuf| write(machine, name, &file, "1").await;
         match next(&seen, note) {
             Next::Clean(through) => {
@@ -304,6 +338,7 @@ mod tests {
             cleans: true,
             through: true,
             dirty: Some(3),
+            stands_still: false,
             set: Some(Members::None),
         }
     }
@@ -341,29 +376,53 @@ mod tests {
     #[test]
     fn a_write_back_takes_the_mode_away_for_the_last_of_it_only() {
         let mut note = note(false);
-        note.removal.unwritten_bytes = 10 << 30;
-        let of = |cleans, dirty, note: &Note| {
+        let of = |cleans, dirty, stands_still, note: &Note| {
             let seen = Seen {
                 cleans,
                 through: false,
                 dirty,
+                stands_still,
                 ..seen()
             };
             next(&seen, note)
         };
         let many = Some(1 << 30);
-        assert_eq!(of(true, many, &note), Next::Clean(true), "a removal");
+        assert_eq!(of(true, many, false, &note), Next::Clean(true), "a removal");
         note.removal.task = OtherTask::WriteBack;
-        assert_eq!(of(false, many, &note), Next::Clean(false));
-        assert_eq!(of(true, many, &note), Next::Wait(many));
-        for dirty in [Some(LAST_BYTES), Some(11 << 30), None] {
-            assert_eq!(of(true, dirty, &note), Next::Clean(true), "{dirty:?}");
+        assert_eq!(of(false, many, false, &note), Next::Clean(false));
+        assert_eq!(of(true, many, false, &note), Next::Wait(many));
+        assert_eq!(of(true, many, true, &note), Next::Clean(true));
+        for dirty in [Some(LAST_BYTES), None] {
+            assert_eq!(
+                of(true, dirty, false, &note),
+                Next::Clean(true),
+                "{dirty:?}"
+            );
         }
         let through = Seen {
             dirty: many,
             ..seen()
         };
         assert_eq!(next(&through, &note), Next::Wait(many));
+    }
+
+    #[test]
+    fn a_write_back_stands_still_when_no_step_is_done_for_long() {
+        let mut before = Before {
+            values: Vec::new(),
+            set: String::new(),
+            disk: String::new(),
+            fewest: None,
+        };
+        assert!(!before.stands_still(1_000));
+        assert!(before.is_fewer(10 * LAST_BYTES, 100));
+        assert!(!before.is_fewer(9 * LAST_BYTES + 1, 200));
+        assert!(!before.stands_still(100 + STANDSTILL) && before.stands_still(101 + STANDSTILL));
+        assert!(before.is_fewer(9 * LAST_BYTES, 250));
+        assert!(!before.stands_still(250 + STANDSTILL));
+        let of_an_earlier_version = r#"{"values":[],"set":"s","disk":"sda"}"#;
+        let read: Before = serde_json::from_str(of_an_earlier_version).unwrap();
+        assert_eq!(read.fewest, None);
     }
 
     #[test]

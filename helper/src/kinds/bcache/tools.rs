@@ -7,6 +7,7 @@ use crate::host::device_mapper::blocking;
 use crate::host::systemd::program::{self, Program, State};
 use crate::kinds::failed;
 use crate::kinds::notes::{self, FOLDER};
+use crate::machine::blocks::{names_in, sysfs};
 use crate::model::shift::{Content, Shift};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,11 +19,13 @@ use zbus::Connection;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Exit status of a shell that does not find a program.
 const NOT_FOUND: i32 = 127;
+/// What sfdisk says of a disk that has no partition table.
+const NO_TABLE: &str = "does not contain a recognized partition table";
 /// Exit status of blkid that finds nothing.
 const NOTHING: i32 = 2;
 
 /// Prints a table as JSON. `$1`: the disk.
-const READ: &str = r#"exec sfdisk --json "$1""#;
+const READ: &str = r#"exec env LC_ALL=C sfdisk --json "$1""#;
 /// Prints a table as `sfdisk` reads it again. `$1`: the disk.
 const DUMP: &str = r#"exec sfdisk --dump "$1""#;
 /// Prints what lies at a place. `$1`: the device, `$2`: the first byte, `$3`: bytes. The kernel may have kept what was read there
@@ -101,10 +104,12 @@ impl<'a> Tools<'a> {
     /// The table of the disk, and what sfdisk says of it.
     pub(super) async fn read(&self) -> Result<Read, Failure> {
         let done = self.run(READ, &[]).await?;
-        if done.status == Some(NOT_FOUND) {
+        let read = Read::of(&done.printed);
+        // That the disk cannot be read says nothing of its table.
+        if read.table.is_none() && (done.status.is_none() || !done.printed.contains(NO_TABLE)) {
             return Err(done.ok().err().unwrap_or_else(|| failed("sfdisk")));
         }
-        Ok(Read::of(&done.printed))
+        Ok(read)
     }
 
     /// What lies in a part of a device, in bytes; none if blkid knows nothing that lies there.
@@ -121,6 +126,22 @@ impl<'a> Tools<'a> {
             return Ok(None);
         }
         Ok(content(&done.ok()?))
+    }
+
+    /// Whether the disk as a whole may belong to somebody else: a volume is above it, or something other than a partition table
+    /// lies on it.
+    pub(super) async fn is_taken_whole(&self, bytes: u64) -> Result<bool, Failure> {
+        if !names_in(sysfs(self.disk).join("holders")).is_empty() {
+            return Ok(true);
+        }
+        let words = [&self.node(), "0", &bytes.to_string()];
+        let done = self.run_on(PROBE, &words).await?;
+        // Two signatures at once are an error of blkid.
+        let is_free = match done.status {
+            Some(0) => !done.printed.lines().any(|line| line.starts_with("TYPE=")),
+            status => status == Some(NOTHING),
+        };
+        Ok(!is_free)
     }
 
     /// What lies where the partition begins after its move, read from the disk.

@@ -19,10 +19,11 @@ use zbus::Connection;
 
 /// Removes a cache in write-back. `$1`: the program lvm, `$2`: `group/volume`. If the cache stays, so does its mode. The shell
 /// outlives an interruption, which its programs get as well.
-const FROM_WRITE_BACK: &str = r#"trap : INT
-"$1" lvchange --yes --cachemode writethrough "$2" && "$1" lvconvert --uncache --yes "$2" && exit
+const FROM_WRITE_BACK: &str = r#"stop=
+trap 'stop=1' INT
+"$1" lvchange --yes --cachemode writethrough "$2" && [ -z "$stop" ] && "$1" lvconvert --uncache --yes "$2" && exit
 status=$?
-"$1" lvchange --yes --cachemode writeback "$2"
+"$1" lvchange --yes --cachemode writeback "$2" || echo "The mode is not put back."
 exit $status"#;
 
 /// LVM as the remover of its caches.
@@ -44,10 +45,13 @@ async fn look(connection: &Connection, removal: &OtherRemoval) -> Result<Option<
     Ok(told.and_then(|told| has_cache(&told, removal.volume_uuid())))
 }
 
-/// Whether a cache may take writes that the disk does not get, by `lvs`.
-async fn writes_back(connection: &Connection, removal: &OtherRemoval) -> Result<bool, Failure> {
+/// Whether a cache may take writes that the disk does not get, by `lvs`; nothing if `lvs` does not say.
+async fn writes_back(
+    connection: &Connection,
+    removal: &OtherRemoval,
+) -> Result<Option<bool>, Failure> {
     if removal.kind != OtherKind::LvmCache {
-        return Ok(false);
+        return Ok(Some(false));
     }
     let told = ask(
         connection,
@@ -57,13 +61,10 @@ async fn writes_back(connection: &Connection, removal: &OtherRemoval) -> Result<
     );
     let told = told.await?;
     let seen = told.and_then(|told| shown(&told, removal.volume_uuid()));
-    Ok(!matches!(
-        seen,
-        Some(Shown::Cache(
-            CacheMode::Writethrough | CacheMode::Passthrough,
-            _
-        ))
-    ))
+    Ok(match seen {
+        Some(Shown::Cache(mode, _)) => Some(mode == CacheMode::Writeback),
+        Some(Shown::Plain) | None => None,
+    })
 }
 
 /// The file of what LVM prints.
@@ -87,7 +88,9 @@ impl Remover for Remove {
         if look(&machine.connection, removal).await? != Some(true) {
             return Err(removal.changed("LVM knows no such volume with a cache"));
         }
-        Ok(writes_back(&machine.connection, removal).await?.into())
+        let writes_back = writes_back(&machine.connection, removal).await?;
+        let untold = || removal.changed("LVM does not tell the mode");
+        Ok(writes_back.ok_or_else(untold)?.into())
     }
 
     async fn begin(&self, machine: &DeviceMapper, note: &Note) -> Result<(), Failure> {

@@ -29,6 +29,8 @@ pub(super) struct Seen {
     pub place: Place,
     /// Kernel names of the devices above the partition.
     pub holders: Vec<String>,
+    /// The partition is where it was, no device is above it, and it has the superblock of bcache.
+    pub is_bcache: bool,
     /// The content is found where the moved partition begins. It is looked for when no device of bcache is above it.
     pub content: bool,
 }
@@ -76,7 +78,7 @@ pub(super) fn next(seen: &Seen, phase: &Phase, stopped: bool) -> Next {
         Phase::Undoing(why) => undo(seen, why),
         // The table says nothing of what another program may do at another time.
         Phase::Leaving(why) if bcache.is_some() => Next::Restored(why.clone()),
-        Phase::Leaving(_) if seen.place == Place::Old => Next::Register,
+        Phase::Leaving(_) if seen.is_bcache => Next::Register,
         Phase::Leaving(why) => Next::Left(why.clone()),
         Phase::Begun if seen.later => Next::Undo("the computer was started again"),
         Phase::Begun if is_old && stopped && bcache.is_some() => Next::Cancelled,
@@ -106,7 +108,9 @@ fn undo(seen: &Seen, why: &str) -> Next {
         (Which::Torn, _) => Next::Restore,
         (table, Place::Old) if table.entry() == Place::Old => match bcache {
             true => Next::Restored(why.to_owned()),
-            false => Next::Register,
+            false if seen.is_bcache => Next::Register,
+            // Something else has taken the place of bcache.
+            false => Next::Left(why.to_owned()),
         },
         (Which::Foreign(Place::Other), _) => Next::Left(why.to_owned()),
         (table, Place::Moved) if table.entry() == Place::Moved && seen.content => Next::Done,
@@ -138,6 +142,7 @@ mod tests {
             table,
             place,
             holders: holders.iter().map(|&name| name.to_owned()).collect(),
+            is_bcache: holders.is_empty() && place == Place::Old,
             content: true,
         }
     }
@@ -252,6 +257,17 @@ mod tests {
         let found = seen(Which::Moved, Place::Moved, &["dm-0"]);
         assert_eq!(next(&found, &undoing(), false), Next::Done);
         assert_eq!(next(&found, &Phase::Moving, false), Next::Done);
+        // The user has made something else of the partition.
+        let other = Seen {
+            is_bcache: false,
+            ..seen(Which::Old, Place::Old, &[])
+        };
+        let held = seen(Which::Old, Place::Old, &["dm-0"]);
+        for phase in [undoing(), Phase::Leaving("why".into())] {
+            for seen in [&other, &held] {
+                assert_eq!(next(seen, &phase, false), Next::Left("why".into()));
+            }
+        }
         // bcache has the partition again where it was, so that the kernel did not move it.
         let kept = seen(Which::Moved, Place::Old, &["bcache0"]);
         assert_eq!(next(&kept, &undoing(), false), Next::PutBack);
