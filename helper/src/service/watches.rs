@@ -86,6 +86,7 @@ impl Service {
             state: WatchState::Watching,
         };
         self.watches.kept().insert(id.clone(), kept);
+        self.watches.begun.notify_one();
         self.signal_watches().await;
         Ok(id)
     }
@@ -316,7 +317,11 @@ impl Service {
     pub(super) async fn tell_watches(self: Arc<Self>) {
         let mut told = 0;
         loop {
-            tokio::time::sleep(self.host.sample_period() * TELL_FACTOR).await;
+            // A new watch begins a new period.
+            tokio::select! {
+                () = tokio::time::sleep(self.host.sample_period() * TELL_FACTOR) => {}
+                () = self.watches.begun.notified() => continue,
+            }
             let failed = |kept: &Kept| match &kept.session {
                 Some(session) => session.task.is_finished(),
                 None => kept.state == WatchState::Blind,

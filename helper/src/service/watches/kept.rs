@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tandem_advisor::{Advisor, Impossible};
 use tandem_api::{DeviceText, DiskWatch, SECTOR_BYTES, WatchState};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
 /// A prediction is calculated at most so often, however often clients ask.
@@ -68,6 +68,8 @@ struct Seen {
 pub(in crate::service) struct Watches {
     kept: Mutex<BTreeMap<String, Kept>>,
     seen: Mutex<Seen>,
+    /// A new disk is watched.
+    pub begun: Notify,
 }
 
 impl Watches {
