@@ -11,11 +11,13 @@ use super::notes::Note;
 use super::system::{Remover, Told};
 use super::{failed, targets};
 use crate::host::device_mapper::{DeviceMapper, blocking};
+use crate::machine::blocks::{names_in, sysfs};
 use crate::machine::dm::control::{Control, Foreign};
 use crate::machine::dm::table::{LINEAR, Linear};
 use crate::machine::mounts::table::Mounts;
 use crate::machine::mounts::users::files;
 use crate::machine::wipe::{PAUSE, TRIES};
+use crate::model::facts::SYSTEM_POINTS;
 use crate::model::removal::{OtherProgress, OtherRemoval, OtherTask};
 use async_trait::async_trait;
 use rustix::io::Errno;
@@ -161,8 +163,8 @@ impl Bare {
             return Err(changed(&mapping.status));
         }
         // No page of this service could be read from there in the moment of [`Self::pause`].
-        if removal.task == OtherTask::Remove && has_swap_file(&mapping) {
-            return Err(swap_file_refused(removal));
+        if removal.task == OtherTask::Remove && carries_system(&mapping) {
+            return Err(refused(removal));
         }
         let words: Vec<_> = mapping.table.split_ascii_whitespace().collect();
         let target = targets().find(|target| target.name == self.target);
@@ -216,9 +218,9 @@ impl Bare {
                 }
                 Ok(OtherProgress::Drains(Some(left)))
             }
-            (Next::Replace, Some(mapping)) if has_swap_file(&mapping) => {
+            (Next::Replace, Some(mapping)) if carries_system(&mapping) => {
                 control.reload(&mapping, &before.line).map_err(failed)?;
-                let refused = swap_file_refused(&note.removal).data(note.removal.data());
+                let refused = refused(&note.removal).data(note.removal.data());
                 Ok(OtherProgress::Ended(Err(Box::new(refused))))
             }
             (Next::Replace, Some(mapping)) => {
@@ -259,25 +261,36 @@ impl Remover for Bare {
     }
 }
 
-/// Whether a swap file in use lies in the file system of a mapping.
-fn has_swap_file(mapping: &Foreign) -> bool {
-    let Ok(mounts) = Mounts::read() else {
+/// Whether the running system may need a mapping while no request to the mapping goes on: a part of the system is mounted, or
+/// swap or a volume is on it.
+fn carries_system(mapping: &Foreign) -> bool {
+    let (Ok(mounts), Some((_, minor))) = (Mounts::read(), mapping.number.split_once(':')) else {
         return true;
     };
-    let minor = mapping.number.split_once(':').map(|(_, minor)| minor);
-    let nodes = [
-        minor.map(|minor| format!("/dev/dm-{minor}")),
-        Some(format!("/dev/mapper/{}", mapping.name)),
-    ];
+    let (own, named) = (
+        format!("dm-{minor}"),
+        format!("/dev/mapper/{}", mapping.name),
+    );
+    let node = format!("/dev/{own}");
+    let swaps = crate::read_lossy("/proc/swaps").unwrap_or_default();
+    let mut swaps = swaps
+        .lines()
+        .filter_map(|line| line.split_ascii_whitespace().next());
+    let nodes = [Some(node.clone()), Some(named)];
     let mounts = mounts.of(&mapping.number, &nodes);
     let points: Vec<_> = mounts.map(|m| m.point.clone()).collect();
-    files(&points).iter().any(|file| file.user == "swap")
+    !names_in(sysfs(&own).join("holders")).is_empty()
+        || swaps.any(|swap| swap == node)
+        || points
+            .iter()
+            .any(|point| SYSTEM_POINTS.contains(&point.as_str()))
+        || files(&points).iter().any(|file| file.user == "swap")
 }
 
-fn swap_file_refused(removal: &OtherRemoval) -> Failure {
+fn refused(removal: &OtherRemoval) -> Failure {
     let refused = Failure::new(Kind::OtherNotRemovable);
     let refused = refused.device(&removal.devices[0].text);
-    refused.name("running-system").detail("a swap file")
+    refused.name("running-system")
 }
 
 /// The bare mappings among these devices, which are parts of an SSD.

@@ -180,6 +180,10 @@ pub struct Device {
     pub submounts: Vec<String>,
 }
 
+/// Mount points of file systems that the running system needs at every moment. A start of the machine can put a cache
+/// over the first of them. Some of the others hold files that this start needs.
+pub const SYSTEM_POINTS: [&str; 6] = ["/", "/usr", "/var", "/var/lib", "/etc", "/opt"];
+
 /// A volume above a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {

@@ -3,7 +3,7 @@
 
 use super::{MINIMUM_ORIGIN_BYTES, MINIMUM_SSD_BYTES};
 use crate::model::action::{DM_UUID_PREFIX, Pair};
-use crate::model::facts::{Device, Facts, StartEntry, StartTable};
+use crate::model::facts::{Device, Facts, SYSTEM_POINTS, StartEntry, StartTable};
 use tandem_api::{Failure, Kind};
 
 /// EFI system partition.
@@ -19,10 +19,6 @@ const BOOT_POINTS: [&str; 1] = ["/boot"];
 /// Mount points of the EFI system partition.
 const EFI_POINTS: [&str; 2] = ["/boot/efi", "/efi"];
 const ROOT: &str = "/";
-/// Mount points of file systems that the running system needs at every moment. A start of the machine can put a cache
-/// over the first of them. Some of the others hold files that this start needs.
-pub(super) const SYSTEM_POINTS: [&str; 6] = [ROOT, "/usr", "/var", "/var/lib", "/etc", "/opt"];
-
 /// Kind of refusal for a holder of a device, by role.
 fn in_use(device: &Device, role: Kind) -> Result<(), Failure> {
     let Some(holder) = device.holders.first() else {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The plan that writes back a cache of another system, or removes it.
 
-use super::checks::SYSTEM_POINTS;
 use super::plain::movable;
 use super::{Plan, VALID_SECONDS, digest};
-use crate::model::facts::{Facts, Ident};
+use crate::model::facts::{Facts, Ident, SYSTEM_POINTS};
 use crate::model::removal::{OtherRemoval, OtherTask, is_volume_id, is_volume_name};
 use tandem_api::{
     DeviceText, Failure, JobKind, Kind, Mode, OtherCache, OtherKind, OtherMode, OtherState,
@@ -187,12 +186,12 @@ fn mode(mode: OtherMode) -> Mode {
     }
 }
 
-/// Whether the running system may be on the device of a cache. What lies on a volume above the device is not looked for.
+/// Whether the running system may be on the device of a cache. What lies on a volume above the device is not looked for. A
+/// device that UDisks2 does not show yet is looked at when the removal begins.
 fn carries_system(cache: &OtherCache, facts: &Facts) -> bool {
     let system = |point: &String| SYSTEM_POINTS.contains(&point.as_str());
     let mapped = facts.device(cache.mapped.as_str());
-    // UDisks2 does not show each mapping. Then nobody knows what lies on it.
-    let in_use = mapped.is_none_or(|device| device.swap || !device.holders.is_empty());
+    let in_use = mapped.is_some_and(|device| device.swap || !device.holders.is_empty());
     in_use || cache.mount_points.iter().any(system)
 }
 

@@ -2,8 +2,8 @@
 //! Whether the partition below a bcache device without a cache can become a plain one. The file system begins behind the
 //! superblock of bcache, so the start of the partition moves there, and no data is copied.
 
-use super::checks::{SYSTEM_POINTS, named_by_content};
-use crate::model::facts::{Device, Facts};
+use super::checks::named_by_content;
+use crate::model::facts::{Device, Facts, SYSTEM_POINTS};
 use crate::model::shift::{Content, Shift};
 use tandem_api::{DeviceText, Failure, Kind, OtherCache};
 
