@@ -207,7 +207,8 @@ bool td_super_holds(const struct td_super *sb)
 	       sb->journal.length <= JOURNAL_MAX &&
 	       sb->checkpoint.length >= checkpoint_length(slots) &&
 	       sb->intent.length >=
-			td_mark_blocks(sb->origin_sectors) * TD_BLOCK_SECTORS;
+			td_mark_blocks(sb->origin_sectors) * TD_BLOCK_SECTORS &&
+	       sb->intent.length <= TD_MARK_BLOCKS_MAX * TD_BLOCK_SECTORS;
 }
 
 enum td_super_error td_super_parse(const void *buffer, u32 copy,
@@ -269,8 +270,12 @@ enum td_super_error td_super_choose(const void *first, const void *second,
 	if ((a == TD_SUPER_OK && b == TD_SUPER_FOREIGN) ||
 	    (a == TD_SUPER_FOREIGN && b == TD_SUPER_OK))
 		return TD_SUPER_OVERWRITTEN;
-	if (a == TD_SUPER_OK && b == TD_SUPER_OK)
+	if (a == TD_SUPER_OK && b == TD_SUPER_OK) {
+		/* A part of another SSD was copied here: what one copy says is not of the other. */
+		if (memcmp(sb->uuid, other.uuid, TD_UUID_BYTES))
+			return TD_SUPER_OVERWRITTEN;
 		sb->incompat = other.incompat = sb->incompat | other.incompat;
+	}
 	if (b == TD_SUPER_OK &&
 	    (a != TD_SUPER_OK || other.sequence > sb->sequence)) {
 		*sb = other;

@@ -23,7 +23,7 @@ enum td_super_error {
 	TD_SUPER_OK,
 	TD_SUPER_BLANK,		/* only zeroes */
 	TD_SUPER_FOREIGN,	/* no magic */
-	TD_SUPER_OVERWRITTEN,	/* one copy sound, the other foreign; only from choosing */
+	TD_SUPER_OVERWRITTEN,	/* one copy sound, the other foreign or another cache's; when choosing */
 	TD_SUPER_DAMAGED,	/* magic, but a wrong checksum */
 	TD_SUPER_VERSION,
 	TD_SUPER_FEATURE,	/* an unknown incompatible flag */

@@ -332,6 +332,7 @@ fn save(pair: &RescuePair, dry_run: bool, yes: bool, json: bool) -> Result<(), E
         &mut cache,
         ssd.medium.as_ref(),
         disk.medium.as_ref(),
+        &doubts,
         &mut |step| {
             let percent = step.written * 100 / step.total.max(1);
             if !json && percent != shown {

@@ -28,7 +28,7 @@ pub enum Content {
 }
 
 /// Reads a quarter of a disk.
-fn quarter(disk: &dyn Medium, sector: u64) -> Option<[u8; BLOCK_BYTES]> {
+pub(crate) fn quarter(disk: &dyn Medium, sector: u64) -> Option<[u8; BLOCK_BYTES]> {
     let mut bytes = [0; BLOCK_BYTES];
     disk.read(sector, &mut bytes).ok().map(|()| bytes)
 }

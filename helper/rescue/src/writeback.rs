@@ -4,15 +4,17 @@
 //! The engine decides the order: dirty data is written to the disk, the disk is flushed, then a record on the SSD says that the
 //! data is clean. So a cut at any moment leaves either the record or data that is still dirty, and the next rescue, or the next
 //! start of the module, goes on from there. Before the first write to the disk the SSD says that the cache runs, for what it
-//! says of a stopped cache's disk is not true any more; the last write says how the disk is now.
+//! says of a stopped cache's disk is not true any more; the last write says how the disk is now, where the cache was stopped and
+//! the disk is as it was left.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
-use tandem_core::start::{COPIES, Samples};
+use tandem_core::start::{COPIES, Samples, Verdict};
 use tandem_core::{Actions, NewRequest, ReqKind, Request, State, Waking, Work, WorkKind};
 
-use crate::error::{Duty, Why};
+use crate::error::{Doubt, Duty, Why};
+use crate::evidence::quarter;
 use crate::order::{FRAME_SECTORS, QUARTER_SECTORS, Range};
 use crate::{BLOCK_BYTES, Cache, Error, Medium, SECTOR_BYTES};
 
@@ -71,7 +73,11 @@ fn stopped(medium: &dyn Medium, duty: Duty, error: std::io::Error) -> Error {
     Error::stopped(medium.name(), Why::Failed(duty, error))
 }
 
-/// Writes all dirty data to the disk, and records it as clean. `told` hears how far it is.
+/// Writes all dirty data to the disk, and records it as clean. `doubts`: those in spite of which the user has named the disk.
+/// `told` hears how far it is.
+///
+/// The cache counts as stopped afterwards only if it was stopped, the disk is as it was left, and there is no doubt. Else the
+/// next start drops the copies on the SSD: some may be older than what the disk has got elsewhere.
 ///
 /// # Errors
 /// If a device fails in a way that makes it unsafe to go on. Doing it again goes on from there.
@@ -79,12 +85,16 @@ pub fn write_back(
     cache: &mut Cache,
     ssd: &dyn Medium,
     disk: &dyn Medium,
+    doubts: &[Doubt],
     told: &mut dyn FnMut(Step),
 ) -> Result<Outcome, Error> {
     let total = cache.dirty_bytes();
     if total == 0 {
         return Ok(Outcome::default());
     }
+    let samples = &cache.samples;
+    let compared = cache.core.compare(samples, &|sector| quarter(disk, sector));
+    let is_as_left = samples.is_stopped() && compared == Verdict::Same && doubts.is_empty();
     let mut driver = Driver {
         cache,
         ssd,
@@ -104,7 +114,9 @@ pub fn write_back(
         }
     }
     driver.settle()?;
-    driver.say_stopped()?;
+    if is_as_left {
+        driver.say_stopped()?;
+    }
     let places = left.iter().take(NAMED).map(|sector| sector * SECTOR_BYTES);
     Ok(Outcome {
         written_bytes: driver.ended_bytes,
@@ -356,10 +368,7 @@ impl Driver<'_> {
     /// Both devices are flushed.
     fn say_stopped(&mut self) -> Result<(), Error> {
         let disk = self.disk;
-        let read = |sector: u64| {
-            let mut bytes = [0; BLOCK_BYTES];
-            disk.read(sector, &mut bytes).ok().map(|()| bytes)
-        };
+        let read = |sector: u64| quarter(disk, sector);
         let Cache {
             core,
             engine,
@@ -371,10 +380,15 @@ impl Driver<'_> {
         self.write_samples(samples)
     }
 
-    /// Writes both copies, one durable before the other.
+    /// Writes both copies, one durable before the other. The copy that has the present note comes last, so that a cut leaves
+    /// this note or the new one.
     fn write_samples(&mut self, samples: Samples) -> Result<(), Error> {
         self.cache.samples = samples;
-        for (number, place) in (0..).zip(COPIES) {
+        let mut copies = [(0, COPIES[0]), (1, COPIES[1])];
+        if samples.sequence() % 2 == 1 {
+            copies.reverse();
+        }
+        for (number, place) in copies {
             let geometry = &self.cache.superblock.geometry;
             let bytes = self.cache.core.write_samples(&samples, geometry, number);
             let sector = place + BLOCK_BYTES as u64 / SECTOR_BYTES;

@@ -98,17 +98,28 @@ fn parse(bytes: &[u8; BYTES], copy: usize) -> Option<Carried> {
 /// partition table or a file system on the device has overwritten the first copy and not the second: then the device
 /// has no format of a cache any more.
 ///
+/// A copy that cannot be read counts as one that was never written, as in the module: a bad block in one of them keeps no
+/// machine from starting.
+///
 /// # Errors
-/// If the device cannot be read. A device that is shorter than a copy has no format.
+/// If no copy can be read. A device that is shorter than a copy has no format.
 pub fn read(device: &impl FileExt) -> io::Result<Option<Carried>> {
     let mut copies = [[0; BYTES]; 2];
+    let mut failures = Vec::new();
     for (bytes, offset) in copies.iter_mut().zip(OFFSETS) {
         match device.read_exact_at(bytes, offset) {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            other => other?,
+            Err(e) => {
+                bytes.fill(0);
+                failures.push(e);
+            }
+            Ok(()) => {}
         }
     }
-    Ok(choose(&copies))
+    match failures.pop() {
+        Some(e) if failures.len() + 1 == copies.len() => Err(e),
+        _ => Ok(choose(&copies)),
+    }
 }
 
 /// Copy number `copy` of the superblock of a cache that dm-cache serves. `disk_id`: identity of the disk
@@ -177,8 +188,10 @@ fn choose([first, second]: &[[u8; BYTES]; 2]) -> Option<Carried> {
     let vacant = first.starts_with(MAGIC) || first.iter().all(|byte| *byte == 0);
     let second = parse(second, 1).filter(|_| vacant);
     let both: Vec<_> = parse(first, 0).into_iter().chain(second).collect();
-    // The flag is taken from both copies before anything becomes dirty, so a flag in one sound copy is right.
-    let clean = both.iter().any(|copy| copy.clean);
+    // The flag is taken from both copies before anything becomes dirty, so a flag in one sound copy is right. But a copy of
+    // another cache says nothing.
+    let same = both.iter().all(|copy| copy.uuid == both[0].uuid);
+    let clean = same && both.iter().any(|copy| copy.clean);
     let newest = both.into_iter().max_by_key(|copy| copy.sequence)?;
     Some(Carried { clean, ..newest })
 }
@@ -318,5 +331,57 @@ pub(crate) mod tests {
         assert_eq!(choose(&[torn, sound(1)]), ours);
         assert_eq!(choose(&[foreign, sound(1)]), None);
         assert_eq!(choose(&[blank, blank]), None);
+    }
+
+    /// Both copies of a superblock, one of which a read fails.
+    struct BadBlock {
+        copies: [[u8; BYTES]; 2],
+        bad: [bool; 2],
+    }
+
+    impl FileExt for BadBlock {
+        fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+            let copy = OFFSETS.iter().position(|at| *at == offset).unwrap();
+            if self.bad[copy] {
+                return Err(io::Error::from_raw_os_error(5));
+            }
+            bytes.copy_from_slice(&self.copies[copy]);
+            Ok(bytes.len())
+        }
+
+        fn write_at(&self, _bytes: &[u8], _offset: u64) -> io::Result<usize> {
+            Err(io::Error::from_raw_os_error(5))
+        }
+    }
+
+    #[test]
+    fn one_copy_that_cannot_be_read_hides_no_cache() {
+        let read = |bad| {
+            let copies = [sound(0), sound(1)];
+            read(&BadBlock { copies, bad }).map(|found| found.is_some())
+        };
+        for bad in [[false, false], [true, false], [false, true]] {
+            assert!(read(bad).unwrap(), "{bad:?}");
+        }
+        assert!(read([true, true]).is_err());
+    }
+
+    #[test]
+    fn a_copy_of_another_cache_makes_none_clean() {
+        let of = |copy, uuid, flags: u32, sequence| {
+            let mut bytes = sound_of(copy, sequence, 2048);
+            bytes[UUID].fill(uuid);
+            bytes[INCOMPAT].copy_from_slice(&flags.to_le_bytes());
+            bytes[CRC].fill(0);
+            let crc = crc32c::crc32c(&bytes);
+            bytes[CRC].copy_from_slice(&crc.to_le_bytes());
+            bytes
+        };
+        let clean = |uuid| {
+            choose(&[of(0, 1, 0, 2), of(1, uuid, CLEAN, 1)])
+                .unwrap()
+                .clean
+        };
+        assert!(clean(1) && !clean(2));
     }
 }

@@ -179,11 +179,16 @@ pub fn free(ident: &Ident, uuid: &str) -> io::Result<()> {
     if !carries(&file)? {
         return Ok(());
     }
+    let forget = || -> io::Result<()> {
+        for at in (0..superblock::AREA_BYTES).step_by(CHUNK) {
+            file.write_all_at(&vec![0; CHUNK], at)?;
+        }
+        file.sync_all()
+    };
+    // No cut leaves superblocks that name discarded copies. An SSD may read anything where it was told to discard.
+    forget()?;
     discard(&file, ident.text.size);
-    for at in (0..superblock::AREA_BYTES).step_by(CHUNK) {
-        file.write_all_at(&vec![0; CHUNK], at)?;
-    }
-    file.sync_all()
+    forget()
 }
 
 /// Tells the SSD that none of its content is needed. Then the SSD becomes fast again, and no copies of the user's

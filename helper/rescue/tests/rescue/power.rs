@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use tandem_core::start::Verdict;
 use tandem_rescue::{
-    Cache, Check, Content, Error, Kind, Medium, Outcome, View, verify, write_back,
+    Cache, Check, Content, Doubt, Error, Kind, Medium, Outcome, View, verify, write_back,
 };
 
 use crate::drives::Drives;
@@ -16,7 +16,7 @@ fn load(ssd: &dyn Medium) -> Cache {
 
 fn rescue(drives: &Drives) -> Result<Outcome, Error> {
     let mut cache = Cache::load(&drives.ssd)?;
-    write_back(&mut cache, &drives.ssd, &drives.disk, &mut |_| {})
+    write_back(&mut cache, &drives.ssd, &drives.disk, &[], &mut |_| {})
 }
 
 /// What the SSD and the disk show together.
@@ -89,6 +89,33 @@ fn the_disk_alone_has_all_of_it_afterwards() {
             report.is_good() && report.disk == Some(Content::Same),
             "{report:?}"
         );
+    }
+}
+
+// promise 21: rescue/rescue::power::copies_that_may_be_older_than_the_disk_are_not_believed_afterwards
+#[test]
+fn copies_that_may_be_older_than_the_disk_are_not_believed_afterwards() {
+    for seed in 0..4 {
+        let whole = Pair::new(seed, true);
+        // The disk was written elsewhere, where the stopped cache has a sample.
+        let mut elsewhere = Pair::new(seed, true);
+        for sector in elsewhere.disk.iter_mut().take(64) {
+            sector[1] ^= 0xff;
+        }
+        for (pair, doubts, is_believed) in [
+            (&whole, &[][..], true),
+            (&whole, &[Doubt::Outdated][..], false),
+            (&Pair::new(seed, false), &[][..], false),
+            (&elsewhere, &[Doubt::Changed][..], false),
+            (&elsewhere, &[][..], false),
+        ] {
+            let drives = Drives::of(pair);
+            let mut cache = load(&drives.ssd);
+            write_back(&mut cache, &drives.ssd, &drives.disk, doubts, &mut |_| {}).unwrap();
+            let cache = load(&drives.ssd);
+            assert_eq!(cache.dirty_bytes(), 0);
+            assert_eq!(cache.summary().stopped, is_believed, "{seed}, {doubts:?}");
+        }
     }
 }
 
