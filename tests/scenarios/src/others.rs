@@ -307,7 +307,7 @@ fn together(run: &mut Run) -> Result<()> {
     let script = lvm::FAILING
         .replace("/dev/SSD", &format!("/dev/{ssd}"))
         .replace("/dev/DISK", &format!("/dev/{disk}"));
-    let kept = seen_in(&mut vm, &script, run);
+    let kept = slowly(&mut vm, SERIALS[SERIALS.len() - 1][0], &script, run);
     run.check("LVM: an SSD that fails while it is written back", kept);
     Ok(())
 }

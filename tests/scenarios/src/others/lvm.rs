@@ -156,7 +156,7 @@ echo 3 >/proc/sys/vm/drop_caches
 sha256sum --check --quiet /root/sums-large
 umount /srv/large"#;
 
-/// An SSD that takes no more writes when its cache is written back: the metadata cannot be committed, and the cache fails. LVM by
+/// An SSD that takes no more writes while its cache is written back to a slow disk: the metadata cannot be committed, and the cache fails. LVM by
 /// itself would remove the cache, give up what the disk lacks, and say success. Once the SSD works again, all is there.
 pub(super) const FAILING: &str = r#"set -e
 modprobe dm-flakey
@@ -178,8 +178,15 @@ for _ in $(seq 150); do
 	sleep 0.2
 done
 swap() { dmsetup suspend --noflush --nolockfs failing; dmsetup load failing --table "$1"; dmsetup resume failing; }
+tandemctl remove --yes risky/data >/root/said 2>&1 & job=$!
+for _ in $(seq 400); do
+	if dmsetup table risky-data | grep -q cleaner; then break; fi
+	sleep 0.05
+done
+dmsetup table risky-data | grep cleaner
+[ "$(dmsetup status risky-data | awk '{ print $14 }')" -gt 8 ]
 swap "0 $sectors flakey /dev/SSD 2048 0 3600 1 error_writes"
-if tandemctl remove --yes risky/data >/root/said 2>&1; then cat /root/said; exit 1; fi
+if wait $job; then cat /root/said; exit 1; fi
 cat /root/said
 grep 'not yet on the hard disk' /root/said
 dmsetup status risky-data
