@@ -131,6 +131,29 @@ fn a_cache_of_a_newer_module_is_recognised() {
     }
 }
 
+/// A part of one SSD was copied to another: that one of two caches is clean says nothing of the other.
+#[test]
+fn copies_of_two_caches_are_refused() {
+    let (core, mut numbers) = (Core::linked(), Numbers(4));
+    for _ in 0..100 {
+        let one = geometry(&core, &mut numbers);
+        let mut other: Geometry = one;
+        let flags = [0, 1].map(|_| Flags(numbers.below(2) as u32));
+        let chosen = |other: &Geometry| {
+            let copies = [
+                core.encode_super(&one, flags[0], 0),
+                core.encode_super(other, flags[1], 1),
+            ];
+            let none = [[0; BYTES]; 2];
+            core.choose_super(&with_samples(&copies, &none), 1)
+                .map(drop)
+        };
+        assert_eq!(chosen(&other), Ok(()));
+        other.uuid[numbers.below(16) as usize] ^= 1 << numbers.below(8);
+        assert_eq!(chosen(&other), Err(SuperError::Overwritten));
+    }
+}
+
 #[test]
 fn the_samples_of_the_module_say_the_same() {
     let (core, mut numbers) = (Core::linked(), Numbers(3));
