@@ -307,7 +307,8 @@ fn together(run: &mut Run) -> Result<()> {
     let script = lvm::FAILING
         .replace("/dev/SSD", &format!("/dev/{ssd}"))
         .replace("/dev/DISK", &format!("/dev/{disk}"));
-    let kept = slowly(&mut vm, SERIALS[SERIALS.len() - 1][0], &script, run);
+    let kept = slowly(&mut vm, SERIALS[SERIALS.len() - 1][0], &script, run)
+        .and_then(|()| seen_in(&mut vm, lvm::WORKING, run));
     run.check("LVM: an SSD that fails while it is written back", kept);
     Ok(())
 }
