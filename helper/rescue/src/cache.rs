@@ -111,6 +111,7 @@ impl Cache {
         if index == Index::NotNeeded {
             engine = Engine::new(&core, superblock.geometry, Mode::WriteThrough);
         }
+        core.resume_heat(&engine, &samples);
         Ok(Self {
             core,
             engine,

@@ -272,15 +272,18 @@ fn carries_system(mapping: &Foreign) -> bool {
         format!("/dev/mapper/{}", mapping.name),
     );
     let node = format!("/dev/{own}");
-    let swaps = crate::read_lossy("/proc/swaps").unwrap_or_default();
+    let Ok(swaps) = crate::read_lossy("/proc/swaps") else {
+        return true;
+    };
     let mut swaps = swaps
         .lines()
         .filter_map(|line| line.split_ascii_whitespace().next());
-    let nodes = [Some(node.clone()), Some(named)];
+    let is_swap = swaps.any(|swap| swap == node || swap == named);
+    let nodes = [Some(node), Some(named)];
     let mounts = mounts.of(&mapping.number, &nodes);
     let points: Vec<_> = mounts.map(|m| m.point.clone()).collect();
     !names_in(sysfs(&own).join("holders")).is_empty()
-        || swaps.any(|swap| swap == node)
+        || is_swap
         || points
             .iter()
             .any(|point| SYSTEM_POINTS.contains(&point.as_str()))

@@ -137,7 +137,7 @@ pub fn is_claimed(node: &str) -> io::Result<bool> {
 /// If another program uses the device, or on a write error.
 pub fn erase(ident: &Ident) -> io::Result<()> {
     let file = exclusive(ident)?;
-    discard(&file, ident.text.size);
+    discard(&file, 0, ident.text.size);
     zero_ends(&file, ident.text.size)
 }
 
@@ -179,25 +179,24 @@ pub fn free(ident: &Ident, uuid: &str) -> io::Result<()> {
     if !carries(&file)? {
         return Ok(());
     }
-    let forget = || -> io::Result<()> {
-        for at in (0..superblock::AREA_BYTES).step_by(CHUNK) {
-            file.write_all_at(&vec![0; CHUNK], at)?;
-        }
-        file.sync_all()
-    };
-    // No cut leaves superblocks that name discarded copies. An SSD may read anything where it was told to discard.
-    forget()?;
-    discard(&file, ident.text.size);
-    forget()
+    // No cut leaves superblocks that name discarded copies. An SSD may read anything where it was told to discard, so their
+    // place is not discarded.
+    for at in (0..superblock::AREA_BYTES).step_by(CHUNK) {
+        file.write_all_at(&vec![0; CHUNK], at)?;
+    }
+    file.sync_all()?;
+    discard(&file, superblock::AREA_BYTES, ident.text.size);
+    Ok(())
 }
 
-/// Tells the SSD that none of its content is needed. Then the SSD becomes fast again, and no copies of the user's
+/// Tells the SSD that none of its content from this byte on is needed. Then the SSD becomes fast again, and no copies of the user's
 /// data stay on it. Most SSDs then read as zeroes; an SSD that cannot discard is left as it is.
-fn discard(file: &File, size: u64) {
+fn discard(file: &File, from: u64, size: u64) {
     use rustix::ioctl::{Setter, ioctl, opcode};
     const BLKDISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);
+    let range = [from, size.saturating_sub(from)];
     // SAFETY: BLKDISCARD reads two 64-bit numbers, start and length in bytes.
-    let result = unsafe { ioctl(file, Setter::<BLKDISCARD, [u64; 2]>::new([0, size])) };
+    let result = unsafe { ioctl(file, Setter::<BLKDISCARD, [u64; 2]>::new(range)) };
     if let Err(e) = result {
         tracing::info!("the SSD does not discard: {e}");
     }

@@ -104,7 +104,8 @@ void tdu_samples_pick(const struct tdu_engine *engine,
 {
 	static const struct td_heat cold;
 
-	td_samples_pick(engine ? tdu_heat(engine) : &cold, NULL,
+	td_samples_pick(engine ? tdu_heat(engine) : &cold,
+			engine ? tdu_read_heat(engine) : NULL,
 			g->origin_sectors, s);
 }
 

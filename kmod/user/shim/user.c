@@ -421,6 +421,16 @@ const struct td_heat *tdu_heat(const struct tdu_engine *s)
 	return &s->e.heat;
 }
 
+const struct td_heat *tdu_read_heat(const struct tdu_engine *s)
+{
+	return &s->e.read_heat;
+}
+
+void tdu_heat_resume(struct tdu_engine *s, const struct td_samples *samples)
+{
+	td_heat_resume(&s->e.heat, &s->e.read_heat, samples);
+}
+
 static const struct tdu_api api = {
 	.version = TDU_API_VERSION,
 	.shown = TD_NR_SHOWN,
@@ -502,6 +512,7 @@ static const struct tdu_api api = {
 	.super_is_sound = tdu_super_is_sound,
 	.super_write = tdu_super_write,
 	.samples_choose = tdu_samples_choose,
+	.heat_resume = tdu_heat_resume,
 	.samples_pick = tdu_samples_pick,
 	.samples_probe = tdu_samples_probe,
 	.samples_write = tdu_samples_write,

@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	20
+#define TDU_API_VERSION	21
 
 struct tdu_engine;
 
@@ -203,6 +203,8 @@ struct tdu_api {
 			       const struct tdu_geometry *geometry,
 			       struct td_samples *samples);
 	/* @engine NULL: nothing was written lately. */
+	/* What the life before has left in @s is hot in this one. Before any request. */
+	void (*heat_resume)(struct tdu_engine *engine, const struct td_samples *s);
 	void (*samples_pick)(const struct tdu_engine *engine,
 			     const struct tdu_geometry *geometry,
 			     struct td_samples *samples);
@@ -218,5 +220,7 @@ struct tdu_api {
 const struct tdu_api *tandem_user_api(void);
 
 const struct td_heat *tdu_heat(const struct tdu_engine *engine);
+const struct td_heat *tdu_read_heat(const struct tdu_engine *engine);
+void tdu_heat_resume(struct tdu_engine *engine, const struct td_samples *s);
 
 #endif

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 /// `TDU_API_VERSION`
 #[cfg(feature = "load")]
-pub const API_VERSION: u32 = 20;
+pub const API_VERSION: u32 = 21;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -375,6 +375,7 @@ pub struct Api {
     pub super_write: unsafe extern "C" fn(*const Geometry, u32, *const Retired, u32, *mut u8),
     pub samples_choose:
         unsafe extern "C" fn(*const u8, *const u8, *const Geometry, *mut RawSamples),
+    pub heat_resume: unsafe extern "C" fn(*mut RawEngine, *const RawSamples),
     pub samples_pick: unsafe extern "C" fn(*const RawEngine, *const Geometry, *mut RawSamples),
     pub samples_probe: unsafe extern "C" fn(*mut RawSamples, bool, ReadQuarter, *mut c_void) -> u32,
     pub samples_write: unsafe extern "C" fn(*const RawSamples, *const Geometry, u32, *mut u8),

@@ -302,6 +302,11 @@ impl Core {
         samples
     }
 
+    /// The engine takes the places that are sampled for those of most use, before its first request.
+    pub fn resume_heat(&self, engine: &Engine, samples: &Samples) {
+        unsafe { (self.api.heat_resume)(engine.raw, &samples.0) };
+    }
+
     /// Whether each use of the disk's file system changes a quarter that [`Self::sample`] always takes: that of ext2, ext3 and
     /// ext4, and of Btrfs on one disk. False if a quarter that tells this cannot be read. kmod/FORMAT.md has the exceptions.
     pub fn samples_show_uses(&self, origin_sectors: u64, read: Quarter<'_>) -> bool {

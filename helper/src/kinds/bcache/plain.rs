@@ -125,7 +125,8 @@ impl<'a> Work<'a> {
             _ => false,
         };
         let is_bcache = match place {
-            Place::Old if holders.is_empty() => self.is_of_bcache().await?,
+            // The same unit would be stopped in the middle of its work.
+            Place::Old if holders.is_empty() && !at_work => self.is_of_bcache().await?,
             _ => false,
         };
         Ok(Seen {

@@ -106,7 +106,7 @@ impl<'a> Tools<'a> {
         let done = self.run(READ, &[]).await?;
         let read = Read::of(&done.printed);
         // That the disk cannot be read says nothing of its table.
-        if read.table.is_none() && (done.status.is_none() || !done.printed.contains(NO_TABLE)) {
+        if read.table.is_none() && done.status != Some(0) && !done.printed.contains(NO_TABLE) {
             return Err(done.ok().err().unwrap_or_else(|| failed("sfdisk")));
         }
         Ok(read)
