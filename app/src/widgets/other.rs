@@ -150,7 +150,7 @@ impl OtherRow {
     }
 }
 
-/// What can be done with a cache: the label and the action of each entry of its menu.
+/// The entries of a cache's menu, each with its label and its action.
 fn entries(cache: &OtherCache) -> Vec<(String, &'static str)> {
     let unwritten = cache.may_be_unwritten();
     let mut entries = Vec::new();

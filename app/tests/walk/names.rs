@@ -60,7 +60,7 @@ pub struct Names {
     known: RefCell<HashMap<OwnedObjectPath, Known>>,
 }
 
-/// What does not change while an object is there.
+/// The facts of an object that do not change while the object is there.
 #[derive(Clone)]
 struct Known {
     is_control: bool,

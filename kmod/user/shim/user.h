@@ -203,7 +203,7 @@ struct tdu_api {
 			       const struct tdu_geometry *geometry,
 			       struct td_samples *samples);
 	/* @engine NULL: nothing was written lately. */
-	/* What the life before has left in @s is hot in this one. Before any request. */
+	/* The places that the life before has left in @s are hot. Before any request. */
 	void (*heat_resume)(struct tdu_engine *engine, const struct td_samples *s);
 	void (*samples_pick)(const struct tdu_engine *engine,
 			     const struct tdu_geometry *geometry,

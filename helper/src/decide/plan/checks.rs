@@ -19,6 +19,7 @@ const BOOT_POINTS: [&str; 1] = ["/boot"];
 /// Mount points of the EFI system partition.
 const EFI_POINTS: [&str; 2] = ["/boot/efi", "/efi"];
 const ROOT: &str = "/";
+
 /// Kind of refusal for a holder of a device, by role.
 fn in_use(device: &Device, role: Kind) -> Result<(), Failure> {
     let Some(holder) = device.holders.first() else {

@@ -43,7 +43,7 @@ impl Which {
     }
 }
 
-/// What `sfdisk --json` says of a disk.
+/// The answer of `sfdisk --json` for a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Read {
     /// The table, if there is one.

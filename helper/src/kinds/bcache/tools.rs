@@ -19,7 +19,7 @@ use zbus::Connection;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Exit status of a shell that does not find a program.
 const NOT_FOUND: i32 = 127;
-/// What sfdisk says of a disk that has no partition table.
+/// The words of sfdisk for a disk that has no partition table.
 const NO_TABLE: &str = "does not contain a recognized partition table";
 /// Exit status of blkid that finds nothing.
 const NOTHING: i32 = 2;
@@ -105,7 +105,7 @@ impl<'a> Tools<'a> {
     pub(super) async fn read(&self) -> Result<Read, Failure> {
         let done = self.run(READ, &[]).await?;
         let read = Read::of(&done.printed);
-        // That the disk cannot be read says nothing of its table.
+        // A disk that cannot be read may have any table.
         if read.table.is_none() && done.status != Some(0) && !done.printed.contains(NO_TABLE) {
             return Err(done.ok().err().unwrap_or_else(|| failed("sfdisk")));
         }

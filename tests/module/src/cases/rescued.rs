@@ -77,7 +77,7 @@ fn cut() -> Result<()> {
         left.origin.content()? == model,
         "the plain disk has not all"
     );
-    // Nobody knows whether the disk was written elsewhere after the cut.
+    // The disk may have been written elsewhere after the cut.
     starts_clean(&mut left, &model, 0)
 }
 

@@ -101,7 +101,7 @@ pub(super) fn next(seen: &Seen, phase: &Phase, stopped: bool) -> Next {
     }
 }
 
-/// What puts back a move. Only the place of this partition is ours to write: another program may have changed the table.
+/// The next step of an undoing. Only the place of this partition is ours to write: another program may have changed the table.
 fn undo(seen: &Seen, why: &str) -> Next {
     let bcache = seen.holders.iter().any(|name| is_bcache(name));
     match (seen.table, seen.place) {
