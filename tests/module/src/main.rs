@@ -7,7 +7,7 @@
 //! `SUITE_PART` is `K/N`: of these, every N-th from the K-th on, counted from 0; `SUITE_WHOLE` is there if cases are to try all
 //! that they can; `SUITE_LIMIT` is the number of seconds after which a case hangs; `SUITE_EMULATED` is there if QEMU
 //! emulates the processor, which makes everything slow;
-//! `SUITE_SET` names another set of cases: "time" for a guest whose clock runs ahead, "memory" for one with little,
+//! `SUITE_SET` names another set of cases: "time" for a guest whose clock runs ahead, "memory" for one with little, "scale" for one with the disks of a very large cache,
 //! "pulled" for one whose disks are pulled and plugged in again by who reads what it says, "formats" for one with the tools
 //! of many file systems;
 //! `SUITE_PROCESSORS` is how many there have to be; `SUITE_SCHEDULER` is a module of the kernel that orders requests by priority;

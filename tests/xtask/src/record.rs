@@ -59,7 +59,7 @@ pub fn layers() -> Vec<Layer> {
         name: "record",
         about: "what the module really writes, cut 10,000 times and recovered offline",
         needs: deps::KERNEL,
-        when: When::Sampled(5),
+        when: When::Whole,
         run,
     }]
 }

@@ -104,8 +104,8 @@ const RUNS: [&str; 3] = [
 const COVERAGE: &str = "branches of journal and recovery";
 /// Runs of the simulator with the seed of this run.
 const FRESH: [(&str, &[&str]); 4] = [
-    ("fresh random requests", &["random", "--seeds", "60"]),
-    ("fresh power cuts", &["crash", "--cuts", "100000"]),
+    ("fresh random requests", &["random", "--seeds", "30"]),
+    ("fresh power cuts", &["crash", "--cuts", "40000"]),
     ("fresh cuts of the format", &["format", "--seeds", "100"]),
     ("fresh cuts of the index", &["torn", "--seeds", "2"]),
 ];
@@ -155,7 +155,7 @@ fn engine(run: &mut Run) -> Result<()> {
     // All sequences of three requests take some minutes.
     let (every, cuts) = match run.all {
         true => ("1", "1000000"),
-        false => ("48", "100000"),
+        false => ("96", "100000"),
     };
     let runs: [(&[&str], &str); 3] = [
         (&["crash", "--cuts", cuts, "--brief"], " cuts, "),

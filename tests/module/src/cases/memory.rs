@@ -170,7 +170,7 @@ fn writer(path: String, stop: &AtomicBool) -> Result<u64> {
 }
 
 /// The disk that a variable names: by its node, or by its serial number.
-fn named(which: &str) -> Result<String> {
+pub fn named(which: &str) -> Result<String> {
     let name = crate::variable(&format!("SUITE_{which}"));
     if name.starts_with('/') {
         return Ok(name);
@@ -184,13 +184,17 @@ fn share() -> Result<usize> {
     Ok(if share.is_empty() { 1 } else { share.parse()? })
 }
 
-/// More than there is memory.
-fn too_much() -> Result<usize> {
+/// Bytes of memory that are free, or would be.
+pub fn available() -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
     let line = text.lines().find(|line| line.starts_with("MemAvailable:"));
     let kib = line.and_then(|line| line.split_whitespace().nth(1));
-    let available: usize = kib.context("no word on the memory")?.parse()?;
-    Ok((available / 1024 * MIB + 64 * MIB).max(128 * MIB))
+    Ok(kib.context("no word on the memory")?.parse::<u64>()? * 1024)
+}
+
+/// More than there is memory.
+fn too_much() -> Result<usize> {
+    Ok((usize::try_from(available()?)? + 64 * MIB).max(128 * MIB))
 }
 
 fn swapping(mode: &'static str) -> Result<()> {

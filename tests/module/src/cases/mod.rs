@@ -38,6 +38,7 @@ mod reload;
 mod rescued;
 mod rest;
 mod sameness;
+mod scale;
 mod settings;
 mod short_memory;
 mod sizes;
@@ -66,6 +67,7 @@ pub fn of(set: &str) -> Option<Vec<Case>> {
             sameness::TIMED,
         ])),
         "memory" => Some(cases(&[memory::CASES])),
+        "scale" => Some(cases(&[scale::CASES])),
         "pulled" => Some(cases(&[pulled::CASES])),
         "formats" => Some(cases(&[formats::CASES, formats::PROVEN])),
         _ => None,

@@ -23,7 +23,7 @@ pub fn layer() -> Layer {
         name: "record-mutants",
         about: "bugs seeded into the module's I/O are found by cuts of recordings",
         needs: deps::KERNEL,
-        when: When::Sampled(1),
+        when: When::Whole,
         run: hunt,
     }
 }
