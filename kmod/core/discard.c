@@ -50,6 +50,9 @@ u64 td_discard_ahead(struct td_engine *e, const struct td_req *r)
 	else if (e->trims < TRIMS_MAX && r->sector >> e->ledger.mark_shift !=
 					 e->trim_sector >> e->ledger.mark_shift)
 		e->trims++;
+	/* Once for all runs of a discard, as this looks at all counts. */
+	td_heat_discarded(&e->heat, r->sector, (u32)(end - r->sector));
+	td_heat_discarded(&e->read_heat, r->sector, (u32)(end - r->sector));
 	e->trim_sector = r->sector;
 	e->trim_end = end;
 	e->trim_ahead = end + region * ((1u << e->trims) - 1);

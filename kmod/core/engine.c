@@ -366,13 +366,9 @@ u32 td_disk_done(struct td_engine *e, struct td_req *r, bool ok,
 	/* A cleaning keeps this bit until it waits for the flush, or ends. */
 	if (r->kind != TD_CLEAN)
 		r->pending &= (u8)~TD_DO_DISK;
-	if (r->kind == TD_DISCARD) {
-		td_heat_discarded(&e->heat, r->span_sector, r->span_count);
-		td_heat_discarded(&e->read_heat, r->span_sector, r->span_count);
-	} else if (r->kind != TD_READ && ok && !r->stream) {
-		/* A place that a long stream passes is written once. */
+	/* A place that a long stream passes is written once. */
+	if (r->kind != TD_READ && r->kind != TD_DISCARD && ok && !r->stream)
 		td_heat_wrote(&e->heat, r->span_sector, r->span_count);
-	}
 	/* A discard may fail since the disk does not support it. */
 	if (!ok && r->kind != TD_DISCARD)
 		env_count(e->counters, TD_C_DISK_ERRORS, 1);

@@ -96,6 +96,17 @@ static u32 next_of_few(const struct td_engine *e, u64 first, u64 last, u32 *curs
 	return TD_NO_SLOT;
 }
 
+/* The region of the disk that frame @frame lies in. */
+static struct td_mark *region_of(const struct td_engine *e, u64 frame)
+{
+	return &e->ledger.marks[frame << TD_FRAME_SHIFT >> e->ledger.mark_shift];
+}
+
+static inline bool is_elsewhere(const struct td_word *w, u64 first, u64 run_mask)
+{
+	return (td_word_load(w) ^ first) & run_mask;
+}
+
 u32 td_index_next(const struct td_engine *e, u64 first, u64 last, u32 *cursor)
 {
 	u32 size = td_ways(&e->layout) << e->layout.run_shift;
@@ -103,6 +114,9 @@ u32 td_index_next(const struct td_engine *e, u64 first, u64 last, u32 *cursor)
 	const struct td_word *group;
 	u32 base, at = *cursor;
 
+	/* Most of a large discard is of what nobody has used for long. */
+	if (!region_of(e, first)->slots)
+		return TD_NO_SLOT;
 	/* To look at a word of the group costs a quarter of looking for a frame in one. */
 	if ((last - first) * 4 < 1u << e->layout.run_shift)
 		return next_of_few(e, first, last, cursor);
@@ -111,11 +125,17 @@ u32 td_index_next(const struct td_engine *e, u64 first, u64 last, u32 *cursor)
 	for (;; at++) {
 		u64 v;
 
-		while (at < size && (td_word_load(&group[at]) ^ first) & run_mask)
-			at++;
+		/* A group has a multiple of four words. Hardly one of them has the run. */
+		while (!(at & 3) && at < size && is_elsewhere(&group[at], first, run_mask) &&
+		       is_elsewhere(&group[at + 1], first, run_mask) &&
+		       is_elsewhere(&group[at + 2], first, run_mask) &&
+		       is_elsewhere(&group[at + 3], first, run_mask))
+			at += 4;
 		if (at >= size)
 			break;
 		v = td_word_load(&group[at]);
+		if ((v ^ first) & run_mask)
+			continue;
 		if (v & TD_W_STATE && td_word_tag(v) - first <= last - first) {
 			*cursor = at + 1;
 			return base + at;
@@ -211,9 +231,14 @@ void td_index_note_dropped(struct td_engine *e, u64 first, u64 last)
 	}
 }
 
-/* A slot is in use while a quarter of it is valid, as its record says too. */
+/*
+ * A slot whose word was @was has the word @now. It is in use while a quarter of it is valid,
+ * as its record says too. take_slot() counts the region of the frame that gets the slot.
+ */
 static void count_used(struct td_engine *e, u64 was, u64 now)
 {
+	if (was & TD_W_STATE && !(now & TD_W_STATE))
+		region_of(e, td_word_tag(was))->slots--;
 	if (!(was & TD_W_VALID) != !(now & TD_W_VALID))
 		env_count(e->counters, TD_C_USED,
 			  now & TD_W_VALID ? 1 : (u64)-1);
@@ -246,6 +271,7 @@ static bool take_slot(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 	if (needed > *sweep)
 		*sweep = needed;
 	count_used(e, was, 0);
+	region_of(e, frame)->slots++;
 	if (was & TD_W_VALID) {
 		td_ledger_pend(&e->ledger, slot);
 		env_count(e->counters, TD_C_EVICTIONS, 1);

@@ -34,6 +34,7 @@ struct td_mark {
 	u32 sweep;	/* low bits: the sweep that records its last change */
 	u32 flush;	/* low bits: the disk flush that covers its last write */
 	u32 inflight;	/* requests that may write to it */
+	u32 slots;	/* LIVE or BUSY slots of its frames */
 	u8 state;	/* enum td_mark_state */
 	u8 tick;	/* low bits: of the clock when its last write ended */
 };

@@ -8,9 +8,11 @@
  * are clean, either may be the older, so both are dropped.
  *
  * Invariant: when all slots are checked, no two slots name one frame, no clean copy
- * lies in a marked region, and the counts of dirty quarters and used slots are right.
+ * lies in a marked region, and the counts of dirty quarters, of used slots and of the
+ * slots of each region are right.
  * Threads: one, before the engine is in use.
  */
+#include "index.h"
 #include "load_int.h"
 
 #define GROUPS_AT_ONCE	64u	/* of slots, checked by one call */
@@ -132,6 +134,20 @@ static u32 count_set(struct td_load *l, const struct set *set, u32 first,
 	return used;
 }
 
+/* Count the slots of the group from @first to before @end in the regions of their frames. */
+static void count_regions(struct td_load *l, u32 first, u32 end)
+{
+	struct td_ledger *ledger = &l->e->ledger;
+	u32 shift = ledger->mark_shift - TD_FRAME_SHIFT;
+
+	for (u32 slot = first; slot < end; slot++) {
+		u64 v = td_word_load(&l->e->words[slot]);
+
+		if (v & TD_W_STATE)
+			ledger->marks[td_word_tag(v) >> shift].slots++;
+	}
+}
+
 void td_load_check_slots(struct td_load *l)
 {
 	/* A local copy: the compiler knows that stores to words do not change it. */
@@ -151,6 +167,7 @@ void td_load_check_slots(struct td_load *l)
 				set.used = count_set(l, &set, at, end);
 			used += set.used;
 		}
+		count_regions(l, first, end);
 	}
 	env_count(l->e->counters, TD_C_USED, used);
 }
@@ -158,9 +175,6 @@ void td_load_check_slots(struct td_load *l)
 /* In a retired slot only dirty quarters count. */
 void td_load_drop_retired(struct td_load *l, u32 slot)
 {
-	bool used = td_word_load(&l->e->words[slot]) & TD_W_VALID;
-
-	drop_clean(l, slot);
-	if (used && !(td_word_load(&l->e->words[slot]) & TD_W_VALID))
-		env_count(l->e->counters, TD_C_USED, (u64)-1);
+	if (td_word_load(&l->e->words[slot]) & TD_W_VALID)
+		td_index_forget(l->e, slot, TD_QUARTERS);
 }

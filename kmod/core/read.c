@@ -60,7 +60,7 @@ static env_noinline u64 pin_following(struct td_engine *e, u64 frame, u64 end, u
  */
 static u64 first_dirty(struct td_engine *e, u64 sector, u64 end)
 {
-	/* The advisor's engine, in which nothing is ever dirty, has no regions. */
+	/* The advisor's engine, in which nothing is ever dirty, has one region alone. */
 	if (!td_ledger_has_dirty(&e->ledger) ||
 	    !td_ledger_region_dirty(&e->ledger, sector))
 		return end;

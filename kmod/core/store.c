@@ -367,7 +367,7 @@ static bool touches_dirty(const struct td_engine *e, u64 sector, u32 count)
 {
 	u64 end = sector + count;
 
-	/* The advisor's engine, in which nothing is ever dirty, has no regions. */
+	/* The advisor's engine, in which nothing is ever dirty, has one region alone. */
 	if (!td_ledger_has_dirty(&e->ledger) ||
 	    !td_ledger_region_dirty(&e->ledger, sector))
 		return false;

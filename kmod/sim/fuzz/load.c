@@ -244,6 +244,7 @@ static void check_counts(struct cache *c)
 {
 	struct td_ledger *l = &c->e.ledger;
 	u32 *dirty = zeroed(l->nr_marks, sizeof(u32));
+	u32 *slots = zeroed(l->nr_marks, sizeof(u32));
 	u64 used = 0, all = 0;
 	u32 sums[TD_DIRTY_SUMS] = { 0 };
 	u32 set = 0, pending = 0, places = 0;
@@ -260,6 +261,7 @@ static void check_counts(struct cache *c)
 			continue;
 		}
 		used++;
+		slots[region]++;
 		must((v & TD_W_STATE) == TD_W_LIVE, "not live");
 		must(!(v & (TD_W_PINS | TD_W_HELD | TD_W_RECENCY)), "used already");
 		for (u64 d = v & TD_W_DIRTY; d; d &= d - 1, all++)
@@ -276,6 +278,7 @@ static void check_counts(struct cache *c)
 		set += marked;
 		must(marked == (l->marks[i].state == TD_MARK_SET), "marks differ");
 		must(l->marks[i].dirty == dirty[i], "a region's dirty differs");
+		must(l->marks[i].slots == slots[i], "a region's slots differ");
 		must(!l->marks[i].dirty == !l->marks[i].places, "places differ");
 		for (u32 p = l->marks[i].places; p; p &= p - 1)
 			places++;
@@ -288,6 +291,7 @@ static void check_counts(struct cache *c)
 	must(l->marks_set == set, "number of marks differs");
 	must(l->nr_pending == pending && l->changed == !!pending, "changes differ");
 	free(dirty);
+	free(slots);
 }
 
 static void check_words(struct cache *c, const u64 *expected, const char *why)

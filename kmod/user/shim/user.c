@@ -108,6 +108,12 @@ static void engine_words(struct tdu_engine *s, u64 *out)
 		out[i] = td_word_load(&s->e.words[i]);
 }
 
+static void engine_region_slots(struct tdu_engine *s, u32 *out)
+{
+	for (u32 i = 0; i < s->e.ledger.nr_marks; i++)
+		out[i] = s->e.ledger.marks[i].slots;
+}
+
 static u32 engine_find_slot(struct tdu_engine *s, u64 frame)
 {
 	return td_index_find(&s->e, frame);
@@ -450,6 +456,7 @@ static const struct tdu_api api = {
 	.digest = tdu_digest,
 	.counter = engine_counter,
 	.words = engine_words,
+	.region_slots = engine_region_slots,
 	.find = engine_find_slot,
 	.word = engine_word,
 	.group_of = engine_group_of,

@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	21
+#define TDU_API_VERSION	22
 
 struct tdu_engine;
 
@@ -82,6 +82,8 @@ struct tdu_api {
 	u64 (*digest)(struct tdu_engine *engine);
 	u64 (*counter)(struct tdu_engine *engine, u32 which);
 	void (*words)(struct tdu_engine *engine, u64 *words);
+	/* Slots of each of tdu_facts.regions regions, as core counts them. */
+	void (*region_slots)(struct tdu_engine *engine, u32 *slots);
 	/* The slot that holds @frame, or TD_NO_SLOT. */
 	u32 (*find)(struct tdu_engine *engine, u64 frame);
 	u64 (*word)(struct tdu_engine *engine, u32 slot);

@@ -147,6 +147,13 @@ impl Engine {
         words
     }
 
+    /// How many slots core counts for the frames of each region.
+    pub fn region_slots(&self) -> Vec<u32> {
+        let mut slots = vec![0; self.facts().regions as usize];
+        unsafe { (self.core.api.region_slots)(self.raw, slots.as_mut_ptr()) };
+        slots
+    }
+
     /// The slot that holds a frame of the disk.
     pub fn find(&self, frame: u64) -> Option<u32> {
         let slot = unsafe { (self.core.api.find)(self.raw, frame) };

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 /// `TDU_API_VERSION`
 #[cfg(feature = "load")]
-pub const API_VERSION: u32 = 21;
+pub const API_VERSION: u32 = 22;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -293,6 +293,7 @@ pub struct Api {
     pub digest: unsafe extern "C" fn(*mut RawEngine) -> u64,
     pub counter: unsafe extern "C" fn(*mut RawEngine, u32) -> u64,
     pub words: unsafe extern "C" fn(*mut RawEngine, *mut u64),
+    pub region_slots: unsafe extern "C" fn(*mut RawEngine, *mut u32),
     pub find: unsafe extern "C" fn(*mut RawEngine, u64) -> u32,
     pub word: unsafe extern "C" fn(*mut RawEngine, u32) -> u64,
     pub group_of: unsafe extern "C" fn(*mut RawEngine, u64) -> u32,

@@ -276,7 +276,9 @@ impl World {
     /// What must hold at any moment between two calls of core.
     pub(super) fn check_words(&self, words: &[u64], quiet: bool) -> Result<(), Fault> {
         let layout = *self.engine.layout();
+        let facts = self.engine.facts();
         let (mut used, mut dirty) = (0, 0);
+        let mut regions = vec![0; facts.regions as usize];
         let mut tags = HashMap::new();
         for (slot, &bits) in (0..).zip(words) {
             let word = Word::of(bits);
@@ -289,6 +291,7 @@ impl World {
                 continue;
             }
             used += u64::from(word.valid != 0);
+            regions[(word.tag / u64::from(facts.region_frames)) as usize] += 1;
             ensure!(
                 word.dirty & !word.valid == 0,
                 "slot {slot} has dirty quarters that are not valid: {bits:#x}"
@@ -310,10 +313,15 @@ impl World {
             used == counted,
             "{used} slots are in use, core counts {counted}"
         );
-        let counted = self.engine.facts().dirty;
+        let counted = facts.dirty;
         ensure!(
             dirty == counted,
             "{dirty} quarters are dirty, core counts {counted}"
+        );
+        let counted = self.engine.region_slots();
+        ensure!(
+            regions == counted,
+            "the regions have {regions:?} slots, core counts {counted:?}"
         );
         Ok(())
     }
