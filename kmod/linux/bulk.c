@@ -9,9 +9,12 @@
  *       a run waits for never waits for another run of this bulk.
  *   D2  Until then one run at most waits, so one thread at most uses the bulk: map's, or
  *       the worker that continues this run. A thread that lets a run wait is done with it.
- *   D3  Behind the disk's answer @left counts runs that core has not ended, and the work
- *       itself. The thread that takes the last one answers the user.
- * Threads: map and workers, in process context; the lock guards @left.
+ *   D3  Behind the disk's answer @left counts runs that core has not ended, and the thread
+ *       that ends them. The thread that takes the last one answers the user.
+ * Threads: map and workers, in process context; the disk's completion, in any context; the
+ * lock guards @left.
+ * Why few runs end in the completion: a worker for each discard of an fstrim costs as much as
+ * the discard.
  */
 #include "map.h"
 
@@ -20,6 +23,9 @@
  * may take many discards at once.
  */
 #define MOST_RUNS	8192
+
+/* So many runs end in the disk's completion. A page has them, so that kvfree() does not sleep. */
+#define FEW_RUNS	4u
 
 struct tandem_bulk_run {
 	struct td_req req;
@@ -79,24 +85,34 @@ static bool end_run(struct tandem_bulk *b, const struct td_req *r, u32 todo)
 	return !--b->left;
 }
 
+/* All runs have ended: forget them. Is the answer an error? */
+static bool forget(struct tandem_bulk *b)
+{
+	bool failed = b->failed;
+
+	atomic_sub(b->nr, &b->t->bulk_runs);
+	kvfree(b);
+	return failed;
+}
+
 static void answer(struct tandem_bulk *b)
 {
 	struct bio *bio = b->bio;
 
 	tandem_io_of(bio)->end = TANDEM_END_PLAIN;
-	if (b->failed && !bio->bi_status)
+	if (forget(b) && !bio->bi_status)
 		bio->bi_status = BLK_STS_IOERR;
-	atomic_sub(b->nr, &b->t->bulk_runs);
-	kvfree(b);
 	bio_endio(bio);
 }
 
-/* The disk has answered, or is not asked since core failed a run. Process context. */
-static void end_runs(struct tandem_bulk *b, bool ok)
+/*
+ * The disk has answered, or is not asked since core failed a run. Appends to @woken. True: all
+ * runs have ended. Any context.
+ */
+static bool end_runs(struct tandem_bulk *b, bool ok, struct td_list *woken)
 {
 	struct tandem *t = b->t;
 	struct tandem_bulk_run *run;
-	struct td_list woken;
 	unsigned long flags;
 	bool last;
 
@@ -104,34 +120,62 @@ static void end_runs(struct tandem_bulk *b, bool ok)
 	for (run = b->runs; run < b->runs + b->nr; run++)
 		b->left += !run->ended;
 	b->answered = true;
-	td_list_init(&woken);
 	for (run = b->runs; run < b->runs + b->nr; run++) {
 		if (run->ended)
 			continue;
 		flags = tandem_lock(t);
 		end_run(b, &run->req,
-			td_disk_done(&t->engine, &run->req, ok, &woken));
+			td_disk_done(&t->engine, &run->req, ok, woken));
 		tandem_unlock(t, flags);
-		cond_resched();
+		if (b->nr > FEW_RUNS)
+			cond_resched();
 	}
-	tandem_carry_on(t, &woken);
 	flags = tandem_lock(t);
 	last = !--b->left;
 	tandem_unlock(t, flags);
+	return last;
+}
+
+/* The same, and what follows. Process context. */
+static void end_all(struct tandem_bulk *b, bool ok)
+{
+	struct tandem *t = b->t;
+	struct td_list woken;
+	bool last;
+
+	td_list_init(&woken);
+	last = end_runs(b, ok, &woken);
 	if (last)
 		answer(b);
+	tandem_carry_on(t, &woken);
 }
 
 static void answered_work(struct work_struct *work)
 {
 	struct tandem_bulk *b = container_of(work, struct tandem_bulk, work);
 
-	end_runs(b, !b->bio->bi_status);
+	end_all(b, !b->bio->bi_status);
 }
 
-void tandem_bulk_done(struct tandem_bulk *b)
+bool tandem_bulk_done(struct tandem_bulk *b, blk_status_t *error)
 {
-	queue_work(b->t->wq, &b->work);
+	struct tandem *t = b->t;
+	struct td_list woken;
+	bool last;
+
+	if (b->nr > FEW_RUNS) {
+		queue_work(t->wq, &b->work);
+		return false;
+	}
+	td_list_init(&woken);
+	/* Another thread may answer meanwhile; tandem_jobs_wait() waits for this one. */
+	rcu_read_lock();
+	last = end_runs(b, !*error, &woken);
+	if (last && forget(b) && !*error)
+		*error = BLK_STS_IOERR;
+	tandem_carry_on_later(t, &woken);
+	rcu_read_unlock();
+	return last;
 }
 
 /* Core has let all runs go. Returns a DM_MAPIO code; process context. */
@@ -142,7 +186,7 @@ static int to_disk(struct tandem_bulk *b)
 	struct tandem_io *io = tandem_io_of(bio);
 
 	if (b->failed) {
-		end_runs(b, false);
+		end_all(b, false);
 		return DM_MAPIO_SUBMITTED;
 	}
 	io->end = TANDEM_END_BULK;
@@ -186,6 +230,8 @@ static struct tandem_bulk *new_bulk(struct tandem *t, struct bio *bio, u32 count
 	struct tandem_bulk *b;
 	u32 i;
 
+	BUILD_BUG_ON(sizeof(struct tandem_bulk) + FEW_RUNS * sizeof(struct tandem_bulk_run) >
+		     PAGE_SIZE);
 	b = kvmalloc(struct_size(b, runs, nr), GFP_NOIO | __GFP_NORETRY | __GFP_NOWARN);
 	if (!b)
 		return NULL;

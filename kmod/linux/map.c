@@ -352,8 +352,8 @@ static noinline int end_other(struct tandem *t, struct bio *bio, struct tandem_i
 	case TANDEM_END_BULK:
 		tandem_disk_leave(t);
 		io->foreground = false;
-		tandem_bulk_done(io->bulk);
-		return DM_ENDIO_INCOMPLETE;
+		return tandem_bulk_done(io->bulk, error) ? DM_ENDIO_DONE :
+			DM_ENDIO_INCOMPLETE;
 	case TANDEM_END_LENT:
 		break;
 	}

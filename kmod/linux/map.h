@@ -119,8 +119,11 @@ int tandem_map_flush(struct tandem *t, struct bio *bio, struct tandem_io *io);
  */
 #define TANDEM_BULK_RUNS	1024u
 bool tandem_map_bulk(struct tandem *t, struct bio *bio, struct tandem_io *io, int *code);
-/* The disk has answered the bio of @b, with bi_status. Any context. */
-void tandem_bulk_done(struct tandem_bulk *b);
+/*
+ * The disk has answered the bio of @b, with @error, which may be changed. False: the bio is
+ * answered later, or was already. Any context.
+ */
+bool tandem_bulk_done(struct tandem_bulk *b, blk_status_t *error);
 /*
  * map.c, in map: send @bio to the SSD, without a copy, if all of it is dirty there. True:
  * *@code is a DM_MAPIO code. False: nothing was done.

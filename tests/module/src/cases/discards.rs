@@ -17,11 +17,18 @@ use crate::rig::{Config, Rig, Under};
 
 pub const CASES: &[Entry] = &[
     // promise 14: uml-plain/discards: of many runs, whole
-    ("discards: of many runs, whole", whole),
+    ("discards: of many runs, whole", || whole(RANGE, 7)),
+    // promise 14: uml-plain/discards: of two runs, whole
+    ("discards: of two runs, whole", || whole(TWO_RUNS, 59)),
     // promise 14: uml-plain/discards: of many runs with dirty data, failed and done
     (
         "discards: of many runs with dirty data, failed and done",
-        dirty,
+        || dirty(RANGE, 54),
+    ),
+    // promise 14: uml-plain/discards: of two runs with dirty data, failed and done
+    (
+        "discards: of two runs with dirty data, failed and done",
+        || dirty(TWO_RUNS, 1),
     ),
     // promise 30: uml-plain/discards: dirty data beside a read is written back with few flushes
     (
@@ -48,12 +55,15 @@ pub const CASES: &[Entry] = &[
 /// Both ends lie within the third quarter of a frame.
 const RANGE: std::ops::Range<usize> = MIB / 2 + 8192 + SECTOR..14 * MIB + 8192 + 3 * SECTOR;
 
+/// Around the end of a run; the answer of the disk ends so few of them at once.
+const TWO_RUNS: std::ops::Range<usize> = 196 * 1024 + SECTOR..316 * 1024;
+
 fn discard(file: &File, range: &std::ops::Range<usize>) -> Result<()> {
     io::discard(file, range.start as u64, range.len() as u64)
 }
 
-/// The disk gets one request, not one for each run.
-fn whole() -> Result<()> {
+/// The disk gets one request, not one for each run. Then `left` frames are cached.
+fn whole(range: std::ops::Range<usize>, left: u64) -> Result<()> {
     let (rig, mut model) = Rig::new(Config::default())?;
     let file = io::direct(&rig.path()?)?;
     for start in (0..15 * MIB).step_by(MIB / 4) {
@@ -61,12 +71,12 @@ fn whole() -> Result<()> {
     }
     let cached = rig.quiet()?.used;
     let before = rig.origin.stat()?;
-    discard(&file, &RANGE)?;
+    discard(&file, &range)?;
     let requests = (rig.origin.stat()? - before).discards;
     ensure!(requests == 1, "the disk got {requests} discards");
     let used = rig.quiet()?.used;
-    ensure!(cached == 60 && used == 7, "{cached} frames, then {used}");
-    model[RANGE].copy_from_slice(&rig.origin.content()?[RANGE]);
+    ensure!(cached == 60 && used == left, "{cached} frames, then {used}");
+    model[range.clone()].copy_from_slice(&rig.origin.content()?[range]);
     drop(file);
     rig.equals(&model)
 }
@@ -83,8 +93,8 @@ fn soiled(config: Config) -> Result<(Rig, Vec<u8>, File)> {
     Ok((rig, model, file))
 }
 
-/// A discard that the disk fails takes nothing along; one that it carries out drops what is dirty unwritten.
-fn dirty() -> Result<()> {
+/// A discard that the disk fails takes nothing along; when the disk carries it out, `blocks` dirty blocks are dropped unwritten.
+fn dirty(range: std::ops::Range<usize>, blocks: u64) -> Result<()> {
     let mut config = writeback::config();
     config.origin_under = Some(Under::Linear);
     let (rig, mut model, file) = soiled(config)?;
@@ -93,7 +103,7 @@ fn dirty() -> Result<()> {
     ensure!(before.dirty == 60 * 8, "{before:?}");
     below.message("fail request 1")?;
     ensure!(
-        discard(&file, &RANGE).is_err(),
+        discard(&file, &range).is_err(),
         "a discard that the disk fails succeeds"
     );
     let failed = rig.status()?;
@@ -103,18 +113,18 @@ fn dirty() -> Result<()> {
     );
     rig.shows(&model)?;
     let disk = rig.origin.stat()?;
-    discard(&file, &RANGE)?;
+    discard(&file, &range)?;
     let (after, done) = (rig.status()?, rig.origin.stat()? - disk);
-    // What is dirty in front of the range, and behind it.
+    // What is dirty in front of the range, and behind it, is left.
     ensure!(
-        after.dirty == 6 * 8 && after.get("drained")? == before.get("drained")?,
+        after.dirty == (60 - blocks) * 8 && after.get("drained")? == before.get("drained")?,
         "{after:?}"
     );
     ensure!(
         done.written == 0 && done.flushes > 0,
         "the disk got {done:?}"
     );
-    model[RANGE].copy_from_slice(&rig.origin.content()?[RANGE]);
+    model[range.clone()].copy_from_slice(&rig.origin.content()?[range]);
     drop(file);
     rig.equals(&model)
 }
