@@ -11,6 +11,8 @@ use super::{Aim, Figures, find, share, table};
 const WARM_AIM: u64 = 970;
 /// Longest time of a synced write in write-through, in tenths of a percent of the plain disk's.
 const SYNC_AIM: u64 = 1050;
+/// Longest time of discards of what is not cached, in tenths of a percent of the plain disk's.
+const DISCARD_AIM: u64 = 1500;
 /// Longest time of a synced write in write-back, in microseconds.
 const SYNC_BACK_AIM: u64 = 350;
 
@@ -172,6 +174,21 @@ fn aims(all: &[Figures]) -> Result<Vec<Aim>> {
             SYNC_BACK_AIM,
             back.get(figure)?,
             "us",
+        ));
+    }
+    aims.push(Aim::share_at_least(
+        "random writes of the plain disk's, writethrough, depth 32",
+        STREAM_AIM,
+        share(through.get("writes-32")?, disk.get("writes-32")?),
+    ));
+    for (what, figure) in [
+        ("480 MiB at once", "discard-whole"),
+        ("120 pieces", "discard-pieces"),
+    ] {
+        aims.push(Aim::share_at_most(
+            format!("discards of the plain disk's, writethrough, {what}"),
+            DISCARD_AIM,
+            share(through.get(figure)?, disk.get(figure)?),
         ));
     }
     Ok(aims)
