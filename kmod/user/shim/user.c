@@ -368,75 +368,6 @@ static void sweep_at_once_end(struct tdu_engine *s)
 	td_sweep_at_once_end(&s->e);
 }
 
-static bool work_due(struct tdu_engine *s)
-{
-	return td_work_due(&s->e);
-}
-
-static bool work_next(struct tdu_engine *s, u32 *kind, u64 *sector,
-		      u32 *sectors, bool *flush, struct tdu_list *list)
-{
-	struct td_list woken;
-	struct td_work work;
-	bool any;
-
-	td_list_init(&woken);
-	any = td_work_next(&s->e, &work, &woken);
-	tdu_report_woken(&woken, list);
-	if (!any)
-		return false;
-	s->works[work.kind] = work;
-	*kind = work.kind;
-	*sector = work.sector;
-	*sectors = work.sectors;
-	*flush = work.flush;
-	return true;
-}
-
-static void work_bytes(struct tdu_engine *s, u32 kind, u32 from, u32 sectors,
-		       u8 *bytes)
-{
-	memcpy(bytes, (u8 *)s->works[kind].buffer + from * 512ull,
-	       sectors * 512ull);
-}
-
-static void work_fill(struct tdu_engine *s, u32 kind)
-{
-	td_work_fill(&s->e, &s->works[kind]);
-}
-
-static bool work_done(struct tdu_engine *s, u32 kind, bool ok,
-		      struct tdu_list *list)
-{
-	struct td_list woken;
-	bool again;
-
-	td_list_init(&woken);
-	again = td_work_done(&s->e, &s->works[kind], ok, &woken);
-	tdu_report_woken(&woken, list);
-	return again;
-}
-
-static void engine_tick(struct tdu_engine *s)
-{
-	td_tick(&s->e);
-}
-
-const struct td_heat *tdu_heat(const struct tdu_engine *s)
-{
-	return &s->e.heat;
-}
-
-const struct td_heat *tdu_read_heat(const struct tdu_engine *s)
-{
-	return &s->e.read_heat;
-}
-
-void tdu_heat_resume(struct tdu_engine *s, const struct td_samples *samples)
-{
-	td_heat_resume(&s->e.heat, &s->e.read_heat, samples);
-}
-
 static const struct tdu_api api = {
 	.version = TDU_API_VERSION,
 	.shown = TD_NR_SHOWN,
@@ -495,12 +426,12 @@ static const struct tdu_api api = {
 	.forget_group = forget_group,
 	.sweep_at_once_begin = sweep_at_once_begin,
 	.sweep_at_once_end = sweep_at_once_end,
-	.work_due = work_due,
-	.work_next = work_next,
-	.work_fill = work_fill,
-	.work_bytes = work_bytes,
-	.work_done = work_done,
-	.tick = engine_tick,
+	.work_due = tdu_work_due,
+	.work_next = tdu_work_next,
+	.work_fill = tdu_work_fill,
+	.work_bytes = tdu_work_bytes,
+	.work_done = tdu_work_done,
+	.tick = tdu_tick,
 	.summing = tdu_summing,
 	.summed = tdu_summed,
 	.watch_resume = tdu_watch_resume,

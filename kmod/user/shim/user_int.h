@@ -55,6 +55,17 @@ void tdu_disk_read_ends(struct tdu_engine *s);
 bool tdu_may_join(struct tdu_engine *s, u64 sector);
 bool tdu_join_fill(struct tdu_engine *s, u64 sector, u32 count, u64 *id, bool *answered);
 
+/* ledger.c; user.h says what each does */
+bool tdu_work_due(struct tdu_engine *s);
+bool tdu_work_next(struct tdu_engine *s, u32 *kind, u64 *sector,
+		   u32 *sectors, bool *flush, struct tdu_list *list);
+void tdu_work_bytes(struct tdu_engine *s, u32 kind, u32 from, u32 sectors,
+		    u8 *bytes);
+void tdu_work_fill(struct tdu_engine *s, u32 kind);
+bool tdu_work_done(struct tdu_engine *s, u32 kind, bool ok,
+		   struct tdu_list *list);
+void tdu_tick(struct tdu_engine *s);
+
 /* user.c: move the requests in @from to @to. */
 void tdu_report_woken(struct td_list *from, struct tdu_list *to);
 

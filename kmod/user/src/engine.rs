@@ -7,8 +7,7 @@ use crate::ffi::{
 };
 use crate::library::Core;
 use crate::load::Load;
-use crate::start::Samples;
-use crate::types::{Actions, Mode, ReqKind, Seek, State, WORK_KINDS, Waking, Word, Work, WorkKind};
+use crate::types::{Actions, Mode, ReqKind, Seek, State, Waking, Word};
 
 /// A request known to core. To be given back by [`Engine::end`].
 pub struct Request(pub(crate) *mut RawRequest);
@@ -268,7 +267,7 @@ impl Engine {
     }
 
     /// Calls with a list of requests to be woken.
-    fn waking<T>(
+    pub(crate) fn waking<T>(
         &mut self,
         call: impl FnOnce(&Api, *mut RawEngine, &mut List) -> T,
     ) -> (T, Waking) {
@@ -419,129 +418,6 @@ impl Engine {
     /// Forgets all clean copies of a group.
     pub fn forget_group(&mut self, group: u32) {
         unsafe { (self.core.api.forget_group)(self.raw, group) }
-    }
-
-    /// The ledger has I/O of its own.
-    pub fn work_due(&self) -> bool {
-        unsafe { (self.core.api.work_due)(self.raw) }
-    }
-
-    /// The ledger's next I/O, or a step that makes it.
-    pub fn work_next(&mut self) -> (Option<Work>, Waking) {
-        self.waking(|api, raw, list| {
-            let (mut kind, mut sector, mut sectors, mut flush) = (0, 0, 0, false);
-            let (at, count) = (&mut sector, &mut sectors);
-            let any = unsafe { (api.work_next)(raw, &mut kind, at, count, &mut flush, list) };
-            any.then(|| Work {
-                kind: WORK_KINDS[kind as usize],
-                first: sector,
-                count: u64::from(sectors),
-                flush,
-            })
-        })
-    }
-
-    /// The ledger's next I/O, all of whose steps are done and whose bytes are filled in.
-    pub fn next_io(&mut self) -> (Option<Work>, Waking) {
-        let mut all = Waking::new();
-        loop {
-            let (work, woken) = self.work_next();
-            all.extend(woken);
-            match work {
-                Some(Work {
-                    kind: WorkKind::Step,
-                    ..
-                }) => {}
-                Some(work) => {
-                    self.work_fill(work.kind);
-                    return (Some(work), all);
-                }
-                None => return (None, all),
-            }
-        }
-    }
-
-    /// Prints what the work under way is to write. Once, before [`Engine::work_bytes`].
-    pub fn work_fill(&mut self, kind: WorkKind) {
-        unsafe { (self.core.api.work_fill)(self.raw, kind as u32) }
-    }
-
-    /// What the work under way is to write, from its sector `from` on.
-    pub fn work_bytes(&self, kind: WorkKind, from: u64, bytes: &mut [[u8; 512]]) {
-        let count = bytes.len() as u32;
-        let room = bytes.as_mut_ptr().cast();
-        unsafe { (self.core.api.work_bytes)(self.raw, kind as u32, from as u32, count, room) }
-    }
-
-    /// The work of this kind ended. True: core applies its result in steps; this one was not the last.
-    pub fn work_done(&mut self, kind: WorkKind, ok: bool) -> (bool, Waking) {
-        self.waking(|api, raw, list| unsafe { (api.work_done)(raw, kind as u32, ok, list) })
-    }
-
-    /// The I/O of this kind ended, and its result is applied with all steps.
-    pub fn io_done(&mut self, kind: WorkKind, ok: bool) -> Waking {
-        let mut all = Waking::new();
-        loop {
-            let (again, woken) = self.work_done(kind, ok);
-            all.extend(woken);
-            if !again {
-                return all;
-            }
-        }
-    }
-
-    /// A second passed.
-    pub fn tick(&mut self) {
-        unsafe { (self.core.api.tick)(self.raw) }
-    }
-
-    /// The quarter of which the request must say what it writes there (action SUM).
-    pub fn summing(&self, request: &Request) -> u64 {
-        unsafe { (self.core.api.summing)(request.0) }
-    }
-
-    /// The request writes these sectors of the place, with these checksums; `None`: it does not write the sector.
-    pub fn summed(&mut self, request: &Request, sums: &[Option<u32>; 8]) -> (Actions, Waking) {
-        let mask = (0..8).filter(|&at| sums[at].is_some());
-        let mask = mask.fold(0, |mask, at| mask | 1 << at);
-        let sums = sums.map(Option::unwrap_or_default);
-        let request = request.0;
-        let (actions, woken) = self.waking(|api, raw, list| unsafe {
-            (api.summed)(raw, request, mask, sums.as_ptr(), list)
-        });
-        (Actions(actions), woken)
-    }
-
-    /// A start found these samples; `same`: the disk is as they say, and they are sure.
-    pub fn watch_resume(&mut self, samples: &Samples, same: bool) {
-        unsafe { (self.core.api.watch_resume)(self.raw, samples.raw(), same) }
-    }
-
-    /// The caller has to look at the disk.
-    pub fn watch_asks(&self) -> bool {
-        unsafe { (self.core.api.watch_asks)(self.raw) }
-    }
-
-    /// Begins to look which file system is on the disk.
-    pub fn look_begin(&mut self) -> bool {
-        unsafe { (self.core.api.look_begin)(self.raw) }
-    }
-
-    /// A file system was found that changes one of these quarters with each use.
-    pub fn look_end(&mut self, quarters: &[u64]) -> bool {
-        unsafe { (self.core.api.look_end)(self.raw, quarters.as_ptr(), quarters.len() as u32) }
-    }
-
-    /// The next quarter that is to be read.
-    pub fn learn_begin(&mut self) -> Option<u64> {
-        let mut quarter = 0;
-        unsafe { (self.core.api.learn_begin)(self.raw, &mut quarter) }.then_some(quarter)
-    }
-
-    /// What the sectors of this quarter hold; `None`: it cannot be read.
-    pub fn learn_end(&mut self, quarter: u64, sums: Option<&[u32; 8]>) {
-        let sums = sums.map_or(std::ptr::null(), |sums| sums.as_ptr());
-        unsafe { (self.core.api.learn_end)(self.raw, quarter, sums) }
     }
 
     /// Begins to load the index; the engine must be new.

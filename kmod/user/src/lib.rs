@@ -7,11 +7,13 @@
 mod edge;
 mod engine;
 mod ffi;
+mod ledger;
 mod library;
 mod load;
 mod reading;
 pub mod start;
 mod types;
+mod watching;
 
 pub use crate::engine::{Engine, NewRequest, RETIRED_LIFE, Request};
 pub use crate::ffi::{
