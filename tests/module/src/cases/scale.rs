@@ -19,7 +19,7 @@ use crate::io::{self, MIB};
 use crate::rig::Status;
 
 pub const CASES: &[Entry] = &[
-    // promise 8, 10: uml-scale/scale: a full cache of 4 TiB starts warm, and each copy is found
+    // promise 13, 34: uml-scale/scale: a full cache of 4 TiB starts warm, and each copy is found
     (
         "scale: a full cache of 4 TiB starts warm, and each copy is found",
         warm,
