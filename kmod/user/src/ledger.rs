@@ -51,7 +51,7 @@ impl Engine {
         unsafe { (self.core.api.work_fill)(self.raw, kind as u32) }
     }
 
-    /// What the work under way is to write, from its sector `from` on.
+    /// The bytes that the work under way writes, from its sector `from` on.
     pub fn work_bytes(&self, kind: WorkKind, from: u64, bytes: &mut [[u8; 512]]) {
         let count = bytes.len() as u32;
         let room = bytes.as_mut_ptr().cast();

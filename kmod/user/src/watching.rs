@@ -50,7 +50,7 @@ impl Engine {
         unsafe { (self.core.api.learn_begin)(self.raw, &mut quarter) }.then_some(quarter)
     }
 
-    /// What the sectors of this quarter hold; `None`: it cannot be read.
+    /// The sums of this quarter's sectors were read; `None`: the quarter cannot be read.
     pub fn learn_end(&mut self, quarter: u64, sums: Option<&[u32; 8]>) {
         let sums = sums.map_or(std::ptr::null(), |sums| sums.as_ptr());
         unsafe { (self.core.api.learn_end)(self.raw, quarter, sums) }

@@ -6,6 +6,8 @@
 //! about ten times as long as in the plain kernel, in these two three and four times. The one with lockdep has two
 //! processors, which needs a newer source than Debian 12's.
 
+mod detectors;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,9 +25,6 @@ use tandem_harness::{fetch, hash, pins, programs, run, sample, seed};
 /// The suite takes three to eight minutes; a machine under load takes several times as long. A case that never ends has
 /// to fail by its name, before the run of all layers is cut off without one.
 const LIMIT: Duration = Duration::from_secs(2400);
-
-/// Long enough for a debug kernel to boot on a busy machine.
-const INJECTED: Duration = Duration::from_secs(900);
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -63,7 +62,7 @@ pub fn layers() -> Vec<Layer> {
             about: "each detector of the debug kernels finds an injected bug",
             needs: deps::KERNEL,
             when: When::Whole,
-            run: detectors,
+            run: detectors::run,
         },
         Layer {
             name: "uml-kasan",
@@ -201,65 +200,6 @@ pub fn layer_of(set: &str) -> &'static str {
     }
 }
 
-/// Which kernel must find which bug, and a word of its report.
-const BUGS: &[(&str, &str, &str)] = &[
-    ("kasan", "out-of-bounds", "KASAN: slab-out-of-bounds"),
-    ("kasan", "use-after-free", "KASAN: slab-use-after-free"),
-    ("kasan", "shift", "UBSAN: shift-out-of-bounds"),
-    ("kasan", "leak", "unreferenced object"),
-    ("lockdep", "abba", "possible circular locking dependency"),
-    ("lockdep", "sleep", "scheduling while atomic"),
-    (
-        "lockdep",
-        "processor",
-        "using smp_processor_id() in preemptible",
-    ),
-    ("plain", "sleep", "scheduling while atomic"),
-    ("plain", "warn", "WARNING:"),
-];
-
-fn detectors(run: &mut Run) -> Result<()> {
-    for config in ["plain", "kasan", "lockdep"] {
-        let case = run.case.as_deref();
-        if case.is_some_and(|case| !case.starts_with(config)) {
-            continue;
-        }
-        let kernel = kernel(run.cx, config)?;
-        let injector = kernel.module(run, "tests/module/injector", "tandem-injector.ko")?;
-        let injector = injector.display().to_string();
-        for (_, bug, report) in BUGS.iter().filter(|(kernel, _, _)| *kernel == config) {
-            let found = inject(run, &kernel, &injector, bug)?;
-            let result = match found.contains(report) {
-                true => Ok(()),
-                false => Err(anyhow::anyhow!("found {found:?}, not {report:?}")),
-            };
-            run.check(&format!("{config}: {bug}"), result);
-        }
-        // A detector that reports without a bug would pass all tests above.
-        let found = inject(run, &kernel, &injector, "nothing")?;
-        let result = match found.as_str() {
-            "nothing found" => Ok(()),
-            found => Err(anyhow::anyhow!("found {found:?} where no bug was injected")),
-        };
-        run.check(&format!("{config}: no bug"), result);
-    }
-    Ok(())
-}
-
-/// The detectors' report on an injected bug.
-fn inject(run: &Run, kernel: &Kernel, injector: &str, bug: &str) -> Result<String> {
-    let variables = [("SUITE_INJECT", bug), ("SUITE_INJECTOR", injector)];
-    let mut guest = kernel.guest(run.cx, &variables)?;
-    let mut found = String::new();
-    let prefix = format!("suite: injected {bug}: ");
-    suite::follow(&mut guest, INJECTED, &run.log, |line| {
-        if let Some(text) = line.strip_prefix(&prefix) {
-            found = text.to_owned();
-        }
-    })?;
-    Ok(found)
-}
-
 impl Kernel {
     /// Builds one of our modules for this kernel.
     pub fn module(&self, run: &Run, source: &str, file: &str) -> Result<PathBuf> {
@@ -318,17 +258,11 @@ impl Kernel {
                 guest.arg(format!("SUITE_SCHEDULER={}", scheduler.display()));
             }
             "memory" | "scale" => {
-                let memory = if set == "scale" {
-                    "mem=4000M"
-                } else {
-                    "mem=128M"
-                };
-                guest.args([
-                    memory,
-                    "SUITE_DISK=/dev/ubda",
-                    "SUITE_SSD=/dev/ubdb",
-                    "SUITE_LIMIT=1800",
-                ]);
+                guest.args(match set {
+                    "scale" => &["mem=4000M", "SUITE_LIMIT=1800"][..],
+                    _ => &["mem=128M"],
+                });
+                guest.args(["SUITE_DISK=/dev/ubda", "SUITE_SSD=/dev/ubdb"]);
                 for (unit, name, mib) in disks(set) {
                     guest.arg(format!("{unit}={}", disk(cx, name, mib)?));
                 }

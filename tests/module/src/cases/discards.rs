@@ -115,7 +115,7 @@ fn dirty(range: std::ops::Range<usize>, blocks: u64) -> Result<()> {
     let disk = rig.origin.stat()?;
     discard(&file, &range)?;
     let (after, done) = (rig.status()?, rig.origin.stat()? - disk);
-    // What is dirty in front of the range, and behind it, is left.
+    // Dirty blocks in front of the range and behind it are left.
     ensure!(
         after.dirty == (60 - blocks) * 8 && after.get("drained")? == before.get("drained")?,
         "{after:?}"

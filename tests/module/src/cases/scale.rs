@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A cache of 4 TiB, full: its disks are sparse files of the host, and its index is written by hand, as FORMAT.md says.
 //!
-//! What is checked are bytes and places, which are exact. Seconds are printed: they are of the machine at hand.
+//! The cases check bytes and places, which are exact, and print seconds, which are of the machine at hand.
 
 use std::fs::File;
 use std::path::Path;
@@ -55,7 +55,7 @@ struct Place {
     groups: u64,
 }
 
-/// Which run of the disk lies in which lane of the SSD; `None`: the lane is empty.
+/// The run of the disk in each lane of the SSD; `None`: the lane is empty.
 struct Full(Vec<Option<u32>>);
 
 fn number(block: &[u8], at: usize, bytes: usize) -> u64 {
@@ -119,6 +119,22 @@ impl Place {
 
     fn stat(&self) -> Result<Stat> {
         disk::stat(Path::new(&self.ssd))
+    }
+
+    /// Fails if more than 1.2 times an index was written since `before`. Prints how much, and what `beside` says.
+    fn wrote_an_index(&self, before: &Stat, beside: &str) -> Result<()> {
+        let written = (self.stat()?.written - before.written) * 512;
+        let image = self.image();
+        println!(
+            "     {} MiB written for {} MiB of index{beside}",
+            written >> 20,
+            image >> 20
+        );
+        ensure!(
+            written * 10 <= image * 12,
+            "more than 1.2 times the index was written"
+        );
+        Ok(())
     }
 
     /// Waits until nothing is written to the SSD.
@@ -242,6 +258,12 @@ impl Place {
 }
 
 impl Full {
+    /// Where the last frame of the run in a lane lies on the disk. Bytes.
+    fn last_frame(&self, lane: usize) -> Result<u64> {
+        let run = self.0[lane].context("no run")?;
+        Ok(u64::from(run) * MIB as u64 + 63 * FRAME as u64)
+    }
+
     fn lanes(&self) -> usize {
         self.0.iter().flatten().count()
     }
@@ -317,12 +339,11 @@ fn warm() -> Result<()> {
 fn look(place: &Place, device: &Dm, full: &Full, looked: &[usize]) -> Result<()> {
     let file = io::direct(device.path())?;
     for lane in looked {
-        let run = full.0[*lane].context("no run")?;
-        let at = u64::from(run) * MIB as u64 + 63 * FRAME as u64;
+        let at = full.last_frame(*lane)?;
         let found = io::read(&file, at, FRAME)?;
         ensure!(
             found[..] == io::random(FRAME, *lane as u64)[..],
-            "run {run} is not read from lane {lane}"
+            "{at} is not read from lane {lane}"
         );
     }
     let hits = Status::of(device)?.get("read_hit")?;
@@ -331,12 +352,11 @@ fn look(place: &Place, device: &Dm, full: &Full, looked: &[usize]) -> Result<()>
         "{hits} sectors were hits"
     );
     for lane in looked {
-        let run = full.0[*lane].context("no run")?;
-        let at = u64::from(run) * MIB as u64 + 63 * FRAME as u64;
+        let at = full.last_frame(*lane)?;
         let data = io::random(FRAME, !(*lane as u64));
         io::write(&file, at, &data)?;
         let found = io::read(&file, at, FRAME)?;
-        ensure!(found[..] == data[..], "run {run} is not what was written");
+        ensure!(found[..] == data[..], "{at} is not what was written");
         let disk = io::read(&io::direct(Path::new(&place.disk))?, at, FRAME)?;
         ensure!(disk[..] == data[..], "the disk has something else at {at}");
     }
@@ -390,31 +410,23 @@ fn dropped() -> Result<()> {
     let file = io::direct(device.path())?;
     let (mut flushes, mut longest) = (0, 0.0_f32);
     while (place.stat()?.written - before.written) * 512 < place.image() / 2 {
-        let start = Instant::now();
+        let begun = Instant::now();
         let run = full.0[flushes].unwrap_or_default();
         io::write(&file, u64::from(run) * MIB as u64, &[7; BLOCK])?;
         file.sync_data()?;
-        longest = longest.max(since(start));
+        longest = longest.max(since(begun));
         flushes += 1;
         ensure!(start.elapsed() < PATIENCE, "no end");
     }
     let status = place.quiet(&device)?;
-    let written = (place.stat()?.written - before.written) * 512;
-    println!(
-        "     {} MiB written for {} MiB of index; {flushes} writes were synced meanwhile, the longest in {longest:.2} s",
-        written >> 20,
-        place.image() >> 20
-    );
+    let beside = format!("; {flushes} writes were synced meanwhile, the longest in {longest:.2} s");
+    place.wrote_an_index(&before, &beside)?;
     ensure!(
         status.used <= flushes as u64,
         "{} slots are used",
         status.used
     );
     ensure!(flushes > 10, "only {flushes} writes were synced meanwhile");
-    ensure!(
-        written * 10 <= place.image() * 12,
-        "more than 1.2 times the index was written"
-    );
     drop(file);
     device.remove()
 }
@@ -429,16 +441,7 @@ fn cold() -> Result<()> {
     println!("     started in {:.1} s", since(start));
     let status = place.quiet(&device)?;
     ensure!(status.used <= 1, "{} slots are used", status.used);
-    let written = (place.stat()?.written - before.written) * 512;
-    println!(
-        "     {} MiB written for {} MiB of index",
-        written >> 20,
-        place.image() >> 20
-    );
-    ensure!(
-        written * 10 <= place.image() * 12,
-        "more than 1.2 times the index was written"
-    );
+    place.wrote_an_index(&before, "")?;
     let at = u64::from(full.0[0].context("no run")?) * MIB as u64;
     let [found, disk] = [device.path(), Path::new(&place.disk)]
         .map(|path| io::direct(path).and_then(|file| io::read(&file, at, FRAME)));
