@@ -84,6 +84,20 @@ static inline u32 td_page_count(u32 slots)
 	return slots / TD_PAGE_SLOTS + (slots % TD_PAGE_SLOTS != 0);
 }
 
+/* Sectors of a checkpoint region for @slots, at most 2^31: two areas of a head and its pages. */
+static inline u64 td_checkpoint_length(u64 slots)
+{
+	return 2 * (1 + (u64)td_page_count((u32)slots)) * TD_BLOCK_SECTORS;
+}
+
+/* Slots are numbered in 32 bits: what is beyond stays unused. */
+static inline u64 td_sectors_used(u64 ssd_sectors)
+{
+	u64 most = 1ull << (TD_FRAME_SHIFT + 31);
+
+	return ssd_sectors < most ? ssd_sectors : most;
+}
+
 /* Slots of the data region. */
 static inline u32 td_super_slots(const struct td_super *sb)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Which quarters of a frame a range of the disk concerns.
+ * Which quarters of a frame a range of the disk concerns, and where a run lies on an SSD
+ * that got another size.
  *
  * Invariant: a quarter that can be valid ends at or before cached_sectors, or
  * is the disk's last and ends with the disk at a block boundary of the SSD.
@@ -8,6 +9,15 @@
  * Why: only here does the end of a disk of odd size make a difference.
  */
 #include "layout.h"
+
+u32 td_lane_resized(const struct td_layout *l, u64 h, u32 made)
+{
+	u32 lane = (u32)(((td_hash(h) >> 32) * l->lanes) >> 32);
+
+	if (l->lanes > l->made_lanes)
+		return lane < l->made_lanes ? made : lane;
+	return made < l->lanes ? made : lane;
+}
 
 unsigned int td_quarters_cached(const struct td_layout *l, u64 frame)
 {

@@ -11,6 +11,10 @@
  * so a run that got the same way at every position lies contiguous on the SSD
  * and its words lie contiguous in memory, and a large read stays one request.
  *
+ * If the SSD got another size, most runs stay where they are: of a larger SSD each
+ * new group takes its share of runs from all old groups; of a smaller SSD only the
+ * runs of groups that are gone lie elsewhere.
+ *
  * All functions: no lock, any context.
  */
 #ifndef TANDEM_LAYOUT_H
@@ -33,6 +37,7 @@ struct td_layout {
 	u64 data_start;		/* sector of slot 0 on the SSD */
 	u32 groups;
 	u32 lanes;		/* groups << way_shift */
+	u32 made_lanes;		/* of the groups that the cache was made with */
 	u32 slots;		/* lanes << run_shift */
 	u32 run_shift;
 	u32 run_mask;		/* frames in a run, less 1 */
@@ -64,10 +69,17 @@ static inline u64 td_hash(u64 run)
 	return h * 0x9e3779b97f4a7c15ull;
 }
 
+/* The home lane of a run with hash @h, whose lane was @made when the cache was made. */
+u32 td_lane_resized(const struct td_layout *l, u64 h, u32 made);
+
 /* Home lane of @frame's run. */
 static inline u32 td_lane_of(const struct td_layout *l, u64 frame)
 {
-	return (u32)(((td_hash(frame >> l->run_shift) >> 32) * l->lanes) >> 32);
+	u64 h = td_hash(frame >> l->run_shift);
+	u32 lane = (u32)(((h >> 32) * l->made_lanes) >> 32);
+
+	return likely(l->made_lanes == l->lanes) ? lane :
+		td_lane_resized(l, h, lane);
 }
 
 static inline u32 td_group_of(const struct td_layout *l, u64 sector)

@@ -430,6 +430,13 @@ bool td_format_next(const struct td_super *sb, u32 step, u64 *sector,
 		.number = 1, .group = 1, .slots = td_super_slots(sb),
 		.empty = true,
 	};
+
+	return td_format_around(sb, &c, step, sector, sectors, buffer);
+}
+
+bool td_format_around(const struct td_super *sb, const struct td_checkpoint *c, u32 step,
+		      u64 *sector, u32 *sectors, void *buffer)
+{
 	u32 ring = (u32)(sb->journal.length / TD_BLOCK_SECTORS);
 	u32 reads = (ring + TD_LOAD_BLOCKS - 1) / TD_LOAD_BLOCKS;
 	u32 blocks = (u32)(sb->intent.length / TD_BLOCK_SECTORS);
@@ -447,8 +454,8 @@ bool td_format_next(const struct td_super *sb, u32 step, u64 *sector,
 	*sectors = TD_BLOCK_SECTORS;
 	if (step < 2) {
 		*sector = td_checkpoint_sector(sb, step);
-		if (step == (c.number & 1))
-			td_checkpoint_seal(buffer, sb->uuid, &c);
+		if (step == (c->number & 1))
+			td_checkpoint_seal(buffer, sb->uuid, c);
 		return true;
 	}
 	step -= 2;

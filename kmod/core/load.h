@@ -73,5 +73,8 @@ enum td_load_error td_load_end(struct td_load *l);
  */
 bool td_format_next(const struct td_super *sb, u32 step, u64 *sector,
 		    u32 *sectors, void *buffer);
+/* The same with @c as the head of the first checkpoint, whose pages the caller has written. */
+bool td_format_around(const struct td_super *sb, const struct td_checkpoint *c, u32 step,
+		      u64 *sector, u32 *sectors, void *buffer);
 
 #endif

@@ -15,7 +15,8 @@
 
 #define MAGIC		0x31304d45444e4154ull	/* "TANDEM01", as bytes */
 #define VERSION		1u
-#define INCOMPAT_KNOWN		(TD_SUPER_CLEAN | TD_SUPER_COLD | TD_SUPER_PARTS)
+#define INCOMPAT_KNOWN		(TD_SUPER_CLEAN | TD_SUPER_COLD | TD_SUPER_PARTS | \
+				 TD_SUPER_RESIZED)
 #define CRC_SEED	0xffffffffu
 #define JOURNAL_MIN	512u	/* sectors: 256 KiB, eight groups of any size */
 #define JOURNAL_MAX	131072u	/* 64 MiB, so that a start reads no more */
@@ -41,7 +42,8 @@ struct disk_super {
 	__le64 region[8];	/* start, length: journal, checkpoint, intent, data */
 	__le32 retired_count;
 	__le32 retired[TD_RETIRED_MAX];
-	u8 zero[TD_SUPER_BYTES - 220 - 4 * TD_RETIRED_MAX];
+	__le32 made_groups;	/* 0 without TD_SUPER_RESIZED */
+	u8 zero[TD_SUPER_BYTES - 224 - 4 * TD_RETIRED_MAX];
 };
 
 _Static_assert(sizeof(struct disk_super) == TD_SUPER_BYTES,
@@ -65,12 +67,6 @@ static u64 align_up(u64 n, u64 step)
 	return (n + step - 1) / step * step;
 }
 
-/* Both areas: a head and its pages each. */
-static u64 checkpoint_length(u64 slots)
-{
-	return 2 * (1 + (u64)td_page_count((u32)slots)) * TD_BLOCK_SECTORS;
-}
-
 /* Sectors of metadata in front of the data, all multiples of 4 KiB. */
 static u64 plan_regions(u64 ssd_sectors, struct td_super *sb)
 {
@@ -84,7 +80,7 @@ static u64 plan_regions(u64 ssd_sectors, struct td_super *sb)
 	sb->journal.length = align_up(journal, TD_BLOCK_SECTORS);
 	sb->checkpoint.start = sb->journal.start + sb->journal.length;
 	/* There are at most so many slots. */
-	sb->checkpoint.length = checkpoint_length(ssd_sectors >> TD_FRAME_SHIFT);
+	sb->checkpoint.length = td_checkpoint_length(ssd_sectors >> TD_FRAME_SHIFT);
 	sb->intent.start = sb->checkpoint.start + sb->checkpoint.length;
 	/* For any size that the disk may grow to. */
 	sb->intent.length = TD_MARK_BLOCKS_MAX * TD_BLOCK_SECTORS;
@@ -99,9 +95,7 @@ enum td_super_error td_super_plan(const struct td_identity *id, u64 ssd_sectors,
 
 	if ((id->origin_sectors >> TD_FRAME_SHIFT) >> TD_TAG_BITS)
 		return TD_SUPER_TOO_LARGE;
-	/* Slots are numbered in 32 bits: what is beyond stays unused. */
-	if (ssd_sectors >> (TD_FRAME_SHIFT + 31))
-		ssd_sectors = 1ull << (TD_FRAME_SHIFT + 31);
+	ssd_sectors = td_sectors_used(ssd_sectors);
 	memset(sb, 0, sizeof(*sb));
 	memcpy(sb->uuid, id->uuid, TD_UUID_BYTES);
 	memcpy(sb->origin_id, id->origin_id, id->origin_id_bytes);
@@ -126,7 +120,7 @@ enum td_super_error td_super_plan(const struct td_identity *id, u64 ssd_sectors,
 	groups = slots >> (sb->run_shift + sb->way_shift);
 	if (!groups)
 		return TD_SUPER_TOO_SMALL;
-	sb->groups = (u32)groups;
+	sb->groups = sb->made_groups = (u32)groups;
 	sb->data.length = groups <<
 		(sb->run_shift + sb->way_shift + TD_FRAME_SHIFT);
 	return TD_SUPER_OK;
@@ -162,6 +156,8 @@ void td_super_encode(const struct td_super *sb, u32 copy, void *buffer)
 	d->retired_count = cpu_to_le32(sb->retired.count);
 	for (u32 i = 0; i < sb->retired.count; i++)
 		d->retired[i] = cpu_to_le32(sb->retired.slots[i]);
+	if (sb->incompat & TD_SUPER_RESIZED)
+		d->made_groups = cpu_to_le32(sb->made_groups);
 	d->crc = cpu_to_le32(super_checksum(d));
 }
 
@@ -177,22 +173,13 @@ static bool retired_hold(const struct td_super *sb)
 	return true;
 }
 
-bool td_super_holds(const struct td_super *sb)
+/* Do the regions lie in order, apart, and within the SSD? */
+static bool regions_hold(const struct td_super *sb, const struct td_region *const *regions,
+			 u32 count)
 {
-	const struct td_region *regions[4] = {
-		&sb->journal, &sb->checkpoint, &sb->intent, &sb->data,
-	};
-	u64 slots, at = TD_SUPER_AREA;
+	u64 at = TD_SUPER_AREA;
 
-	if (sb->run_shift > TD_RUN_SHIFT_MAX || sb->way_shift > TD_WAY_SHIFT_MAX ||
-	    sb->run_shift + sb->way_shift < 2 || !sb->groups)
-		return false;
-	if (!sb->origin_id_bytes || sb->origin_id_bytes > TD_ORIGIN_ID_BYTES)
-		return false;
-	if (!sb->origin_sectors ||
-	    (sb->origin_sectors >> TD_FRAME_SHIFT) >> TD_TAG_BITS)
-		return false;
-	for (u32 i = 0; i < 4; i++) {
+	for (u32 i = 0; i < count; i++) {
 		if (regions[i]->start < at || !regions[i]->length ||
 		    (regions[i]->start | regions[i]->length) & 7 ||
 		    regions[i]->start > sb->ssd_sectors ||
@@ -200,12 +187,43 @@ bool td_super_holds(const struct td_super *sb)
 			return false;
 		at = regions[i]->start + regions[i]->length;
 	}
-	/* groups has 32 bits and the shifts add up to 10 at most. */
+	return true;
+}
+
+/* Has the data so many groups? They have 32 bits, and the shifts add up to 10 at most. */
+static bool groups_hold(const struct td_super *sb, u32 groups)
+{
+	return groups &&
+	       (u64)groups << (sb->run_shift + sb->way_shift) <= 1u << 31;
+}
+
+bool td_super_holds(const struct td_super *sb)
+{
+	const struct td_region *planned[] = {
+		&sb->journal, &sb->checkpoint, &sb->intent, &sb->data,
+	};
+	const struct td_region *moved[] = {
+		&sb->journal, &sb->intent, &sb->data, &sb->checkpoint,
+	};
+	u64 slots;
+
+	if (sb->run_shift > TD_RUN_SHIFT_MAX || sb->way_shift > TD_WAY_SHIFT_MAX ||
+	    sb->run_shift + sb->way_shift < 2 || !groups_hold(sb, sb->groups) ||
+	    !groups_hold(sb, sb->made_groups))
+		return false;
+	if (!sb->origin_id_bytes || sb->origin_id_bytes > TD_ORIGIN_ID_BYTES)
+		return false;
+	if (!sb->origin_sectors ||
+	    (sb->origin_sectors >> TD_FRAME_SHIFT) >> TD_TAG_BITS)
+		return false;
+	if (!regions_hold(sb, planned, 4) &&
+	    !(sb->incompat & TD_SUPER_RESIZED && regions_hold(sb, moved, 4)))
+		return false;
 	slots = (u64)sb->groups << (sb->run_shift + sb->way_shift);
-	return slots <= 1u << 31 && sb->data.length == slots << TD_FRAME_SHIFT &&
+	return sb->data.length == slots << TD_FRAME_SHIFT &&
 	       sb->journal.length >= JOURNAL_MIN &&
 	       sb->journal.length <= JOURNAL_MAX &&
-	       sb->checkpoint.length >= checkpoint_length(slots) &&
+	       sb->checkpoint.length >= td_checkpoint_length(slots) &&
 	       sb->intent.length >=
 			td_mark_blocks(sb->origin_sectors) * TD_BLOCK_SECTORS &&
 	       sb->intent.length <= TD_MARK_BLOCKS_MAX * TD_BLOCK_SECTORS;
@@ -243,6 +261,8 @@ enum td_super_error td_super_parse(const void *buffer, u32 copy,
 	sb->run_shift = le32_to_cpu(d->run_shift);
 	sb->way_shift = le32_to_cpu(d->way_shift);
 	sb->groups = le32_to_cpu(d->groups);
+	sb->made_groups = sb->incompat & TD_SUPER_RESIZED ?
+		le32_to_cpu(d->made_groups) : sb->groups;
 	for (u32 i = 0; i < 4; i++) {
 		regions[i]->start = le64_to_cpu(d->region[2 * i]);
 		regions[i]->length = le64_to_cpu(d->region[2 * i + 1]);
@@ -328,6 +348,7 @@ void td_super_layout(const struct td_super *sb, u32 block_sectors,
 	l->data_start = sb->data.start;
 	l->groups = sb->groups;
 	l->lanes = sb->groups << sb->way_shift;
+	l->made_lanes = sb->made_groups << sb->way_shift;
 	l->slots = l->lanes << sb->run_shift;
 	l->run_shift = sb->run_shift;
 	l->run_mask = (1u << sb->run_shift) - 1;

@@ -45,6 +45,7 @@ enum td_super_error {
 #define TD_SUPER_CLEAN		1u	/* nothing on the SSD is dirty */
 #define TD_SUPER_COLD		2u	/* the index is being made anew: do not read it */
 #define TD_SUPER_PARTS		4u	/* a checkpoint writes the pages that changed */
+#define TD_SUPER_RESIZED	16u	/* made_groups, and the checkpoint's place, may differ */
 
 /*
  * Slots in which a clean copy could not be read: nothing is stored there any more.
@@ -75,6 +76,7 @@ struct td_super {
 	u32 run_shift;
 	u32 way_shift;
 	u32 groups;
+	u32 made_groups;	/* when the cache was made; without RESIZED: groups */
 	struct td_region journal;
 	struct td_region checkpoint;
 	struct td_region intent;

@@ -87,7 +87,7 @@ static int parse_pair(const char *name, const char *value,
 {
 	static const char *const names[] = {
 		"uuid", "origin_id", "format", "start", "lost", "dirty_seconds",
-		"dirty_sectors", "rest_seconds"
+		"dirty_sectors", "rest_seconds", "ssd_sectors"
 	};
 	unsigned long long number;
 	unsigned int which;
@@ -131,6 +131,13 @@ static int parse_pair(const char *name, const char *value,
 	if (which == 7) {
 		*why = "rest_seconds must be from 0 to 86400";
 		return parse_rest(value, &args->limit) ? 0 : -EINVAL;
+	}
+	if (which == 8) {
+		*why = "ssd_sectors must be a number above 0";
+		if (kstrtoull(value, 10, &number) || !number)
+			return -EINVAL;
+		args->ssd_sectors = number;
+		return 0;
 	}
 	args->format = true;
 	*why = "format must be new";

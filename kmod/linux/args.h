@@ -27,6 +27,7 @@ struct tandem_args {
 	bool format;
 	bool cold;
 	u64 lost;	/* generation that ended in bypass; 0: none */
+	u64 ssd_sectors;	/* of the SSD that the cache is to use; 0: as before */
 };
 
 /* What a message asks for; the first four are "flush ...". */

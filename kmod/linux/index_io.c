@@ -82,8 +82,8 @@ static int index_start_anew(struct tandem *t)
 	       dm_table_device_name(t->ti->table));
 	t->super.sequence = max(t->super.sequence, t->args.lost);
 	t->write_super = true;
-	r = tandem_super_set_flags(t, TD_SUPER_CLEAN | TD_SUPER_COLD |
-				   TD_SUPER_PARTS);
+	r = tandem_super_set_flags(t, TD_SUPER_CLEAN | TD_SUPER_COLD | TD_SUPER_PARTS |
+				   (t->super.incompat & TD_SUPER_RESIZED));
 	if (!r)
 		r = tandem_engine_anew(t);
 	if (!r)

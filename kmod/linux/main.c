@@ -104,6 +104,8 @@ static int construct_target(struct dm_target *ti, struct tandem *t, unsigned int
 	if (r)
 		return r;
 	r = tandem_super_load(t, bdev_nr_sectors(t->ssd->bdev), &ti->error);
+	if (!r && t->args.ssd_sectors)
+		r = tandem_super_check_size(t, &ti->error);
 	if (r)
 		return r;
 	ti->error = "Out of memory";
@@ -376,7 +378,11 @@ static int tandem_preresume(struct dm_target *ti)
 	r = t->live ? drop_if_cold(t, left) : start_cache(t, left);
 	if (r)
 		return r;
-	if (td_active(&t->engine) && !fresh)
+	if (t->live && t->args.ssd_sectors && td_active(&t->engine) &&
+	    t->args.ssd_sectors != t->super.ssd_sectors)
+		r = tandem_resize(t);
+	t->args.ssd_sectors = 0;
+	if (!r && td_active(&t->engine) && !fresh)
 		r = tandem_identity_running(t);
 	if (r && !t->live)
 		return r;
@@ -440,7 +446,7 @@ static void tandem_io_hints(struct dm_target *ti, struct queue_limits *limits)
 
 static struct target_type tandem_target = {
 	.name = "tandem",
-	.version = {1, 3, 0},
+	.version = {1, 4, 0},
 	.module = THIS_MODULE,
 	.ctr = tandem_ctr,
 	.dtr = tandem_dtr,

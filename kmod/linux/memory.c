@@ -21,9 +21,8 @@
 #define GFP_ENGINE	(GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN | \
 			 __GFP_RETRY_MAYFAIL)
 
-void tandem_engine_free(struct tandem *t)
+void tandem_memory_free(struct td_engine *e)
 {
-	struct td_engine *e = &t->engine;
 	struct td_ledger *l = &e->ledger;
 
 	vfree(e->words);
@@ -41,6 +40,11 @@ void tandem_engine_free(struct tandem *t)
 	kfree(e->watch.buffer);
 	free_percpu(e->counters);
 	memset(e, 0, sizeof(*e));
+}
+
+void tandem_engine_free(struct tandem *t)
+{
+	tandem_memory_free(&t->engine);
 }
 
 static void *zeroed_array(u64 count, size_t size)

@@ -108,6 +108,7 @@ static void status_info(struct tandem *t, char *result, unsigned int maxlen)
 		{ "promotion", td_promotes(e) },
 		{ "cold_start", t->start },
 		{ "sure", e->watch.sure },
+		{ "ssd_sectors", t->super.ssd_sectors },
 	};
 
 	tandem_unlock(t, flags);

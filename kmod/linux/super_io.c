@@ -15,6 +15,7 @@
 #include <linux/vmalloc.h>
 
 #include "load.h"
+#include "resize.h"
 #include "tandem.h"
 
 #define BUFFER_BYTES	65536u
@@ -216,11 +217,26 @@ int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why)
 	return r;
 }
 
-/* Do both have the geometry, which does not change while a cache lives? */
+int tandem_super_check_size(struct tandem *t, char **why)
+{
+	struct td_super sb;
+
+	if (t->new_super || !tandem_reloads(t)) {
+		*why = "ssd_sectors is only for a cache that is in use";
+		return -EINVAL;
+	}
+	if (t->args.ssd_sectors > bdev_nr_sectors(t->ssd->bdev)) {
+		*why = "SSD is smaller than ssd_sectors";
+		return -ENOSPC;
+	}
+	return explain_refusal(td_super_resize(&t->super, t->args.ssd_sectors, &sb), why);
+}
+
+/* Do both have the geometry, which does not change between a constructor and its resume? */
 static bool is_alike(const struct td_super *a, const struct td_super *b)
 {
 	return a->run_shift == b->run_shift && a->way_shift == b->way_shift &&
-	       a->groups == b->groups &&
+	       a->groups == b->groups && a->made_groups == b->made_groups &&
 	       a->origin_sectors == b->origin_sectors &&
 	       a->ssd_sectors == b->ssd_sectors &&
 	       !memcmp(&a->journal, &b->journal, sizeof(a->journal)) &&

@@ -390,6 +390,8 @@ void tandem_latency_end(struct tandem *t, const struct tandem_io *io);
 
 /* super_io.c: process context, may sleep. */
 int tandem_super_load(struct tandem *t, u64 ssd_sectors, char **why);
+/* Constructor: can the cache get the size that the table asks for? 0, or an error with *why set. */
+int tandem_super_check_size(struct tandem *t, char **why);
 /*
  * Read the superblocks again before the index is read: the table that @t replaces
  * may have written them since. After an error t->super is as before; -ESTALE: the
@@ -444,6 +446,13 @@ int tandem_index_load(struct tandem *t, bool lost);
 /* Forget all clean copies, group by group. Takes the lock. */
 void tandem_index_drop(struct tandem *t);
 
+/*
+ * resize_io.c: preresume, with an engine that was taken over. The cache gets the size that
+ * the table asks for, or stays as it is. An error: the SSD failed in between, and nothing
+ * is dirty.
+ */
+int tandem_resize(struct tandem *t);
+
 /* registry.c: which table uses which device; handing over an engine */
 /* 0, -EBUSY or -ENOMEM, with *why set. Constructor. */
 int tandem_register(struct tandem *t, char **why);
@@ -475,6 +484,8 @@ int tandem_engine_alloc(struct tandem *t);
  */
 int tandem_engine_anew(struct tandem *t);
 void tandem_engine_free(struct tandem *t);
+/* The same for an engine that is no table's any more. */
+void tandem_memory_free(struct td_engine *e);
 
 /* status.c; dm calls, process context */
 void tandem_status(struct dm_target *ti, status_type_t type,

@@ -8,6 +8,7 @@ static const struct sim_checks checks = {
 	.torn = sim_torn,
 	.identity = sim_identity,
 	.lives = sim_lives,
+	.resized = sim_resized,
 	.places = sim_places,
 	.full_new = sim_full_new,
 	.full_read = sim_full_read,

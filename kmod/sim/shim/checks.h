@@ -17,6 +17,7 @@ struct sim_checks {
 	u64 (*identity)(u64 seed);
 	u64 (*lives)(u64 seed);
 	u64 (*places)(u64 seed);
+	u64 (*resized)(u64 seed);
 	/* full.c: the index of a full cache, a part of it as the SSD has it. */
 	struct sim_full *(*full_new)(const struct tdu_geometry *geometry);
 	void (*full_read)(const struct sim_full *full, u64 sector, u32 sectors,

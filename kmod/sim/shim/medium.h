@@ -23,27 +23,11 @@ struct cache {
 	u64 *seen;		/* records after the first load */
 };
 
-static void plan_cache(struct cache *c, u32 which)
+/* The cache that c->super describes; its image ends at sector @end of the SSD. */
+static void make_cache(struct cache *c, u64 end, u32 block_sectors)
 {
-	static const struct { u64 origin, ssd; u32 block; } sizes[4] = {
-		{ 65536 + 13, 8192, 1 },
-		{ 65536 + 13, 8192, 8 },
-		{ 1u << 25, 53248, 1 },
-		{ 40000u << 11, 204800 + 8, 8 },
-	};
-	struct td_identity id = { .uuid = { 1, 2, 3 }, .origin_id_bytes = 1 };
-	u32 areas;
-
-	id.origin_sectors = sizes[which].origin;
-	must(td_super_plan(&id, sizes[which].ssd, &c->super) == TD_SUPER_OK,
-	     "no plan");
-	/* As caches of before have it. */
-	if (which == 0)
-		c->super.incompat &= ~TD_SUPER_PARTS;
-	td_super_layout(&c->super, sizes[which].block, &c->layout);
-	areas = (u32)(c->super.intent.start + c->super.intent.length -
-		      TD_SUPER_AREA);
-	c->blocks = areas / TD_BLOCK_SECTORS;
+	td_super_layout(&c->super, block_sectors, &c->layout);
+	c->blocks = (u32)(end - TD_SUPER_AREA) / TD_BLOCK_SECTORS;
 	c->image = zeroed(c->blocks, TD_BLOCK_BYTES);
 	c->unreadable = zeroed(c->blocks, sizeof(bool));
 	c->sizes = td_engine_sizes(&c->super, &c->layout);
@@ -62,6 +46,44 @@ static void plan_cache(struct cache *c, u32 which)
 	c->seen = zeroed(c->layout.slots, sizeof(u64));
 }
 
+static inline void plan_cache(struct cache *c, u32 which)
+{
+	static const struct { u64 origin, ssd; u32 block; } sizes[4] = {
+		{ 65536 + 13, 8192, 1 },
+		{ 65536 + 13, 8192, 8 },
+		{ 1u << 25, 53248, 1 },
+		{ 40000u << 11, 204800 + 8, 8 },
+	};
+	struct td_identity id = { .uuid = { 1, 2, 3 }, .origin_id_bytes = 1 };
+
+	id.origin_sectors = sizes[which].origin;
+	must(td_super_plan(&id, sizes[which].ssd, &c->super) == TD_SUPER_OK,
+	     "no plan");
+	/* As caches of before have it. */
+	if (which == 0)
+		c->super.incompat &= ~TD_SUPER_PARTS;
+	make_cache(c, c->super.intent.start + c->super.intent.length, sizes[which].block);
+}
+
+static inline void free_cache(struct cache *c)
+{
+	free(c->image);
+	free(c->unreadable);
+	free(c->e.words);
+	free(c->e.buckets);
+	free(c->e.ledger.pending);
+	free(c->e.ledger.pending_words);
+	free(c->e.ledger.pending_tops);
+	free(c->e.ledger.pages);
+	free(c->e.ledger.marks);
+	free(c->e.ledger.marks_image);
+	free(c->e.ledger.group_buffer);
+	free(c->e.ledger.marks_buffer);
+	free(c->e.ledger.pages_buffer);
+	free(c->expected);
+	free(c->seen);
+}
+
 static u8 *block_at(struct cache *c, u64 sector)
 {
 	u64 block = (sector - TD_SUPER_AREA) / TD_BLOCK_SECTORS;
@@ -76,9 +98,9 @@ static bool is_readable(struct cache *c, u64 sector)
 	return !c->unreadable[(sector - TD_SUPER_AREA) / TD_BLOCK_SECTORS];
 }
 
-static void format_cache(struct cache *c)
+static inline void format_cache(struct cache *c)
 {
-	static u8 buffer[TD_LOAD_BYTES] __attribute__((aligned(8)));
+	static _Thread_local u8 buffer[TD_LOAD_BYTES] __attribute__((aligned(8)));
 	u64 sector;
 	u32 sectors;
 

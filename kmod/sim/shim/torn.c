@@ -39,25 +39,6 @@ struct torn {
 	u64 cuts;
 };
 
-static void free_cache(struct cache *c)
-{
-	free(c->image);
-	free(c->unreadable);
-	free(c->e.words);
-	free(c->e.buckets);
-	free(c->e.ledger.pending);
-	free(c->e.ledger.pending_words);
-	free(c->e.ledger.pending_tops);
-	free(c->e.ledger.pages);
-	free(c->e.ledger.marks);
-	free(c->e.ledger.marks_image);
-	free(c->e.ledger.group_buffer);
-	free(c->e.ledger.marks_buffer);
-	free(c->e.ledger.pages_buffer);
-	free(c->expected);
-	free(c->seen);
-}
-
 /* Each frame has one way, so that no two slots hold the same one. */
 static void change_word(struct torn *t)
 {

@@ -13,6 +13,9 @@ u64 sim_identity(u64 seed);
 /* For places of file systems; returns how many superblocks were known. */
 u64 sim_places(u64 seed);
 
+/* For a cache that gets other sizes of its SSD; returns the cuts. */
+u64 sim_resized(u64 seed);
+
 /* For superblocks, flags and samples through several lives; returns the cuts. */
 u64 sim_lives(u64 seed);
 

@@ -21,6 +21,7 @@ struct Table {
     identity: unsafe extern "C" fn(u64) -> u64,
     lives: unsafe extern "C" fn(u64) -> u64,
     places: unsafe extern "C" fn(u64) -> u64,
+    resized: unsafe extern "C" fn(u64) -> u64,
     full_new: unsafe extern "C" fn(*const Geometry) -> *mut RawFull,
     full_read: unsafe extern "C" fn(*const RawFull, u64, u32, *mut u8),
     full_free: unsafe extern "C" fn(*mut RawFull),
@@ -94,6 +95,12 @@ impl Checks {
     pub fn lives(&self, seed: u64) -> u64 {
         // SAFETY: as above.
         unsafe { (self.table().lives)(seed) }
+    }
+
+    /// A cache that gets other sizes of its SSD, each write of it cut; returns how many cuts.
+    pub fn resized(&self, seed: u64) -> u64 {
+        // SAFETY: as above.
+        unsafe { (self.table().resized)(seed) }
     }
 
     /// Superblocks of file systems; returns how many were known.

@@ -358,13 +358,14 @@ fn covered(sources: &Sources) -> Done {
 
 fn formats(core: &Core, first: u64, seeds: u64) {
     let checks = Checks::of(core);
-    let (mut lives, mut samples) = (0, 0);
+    let (mut lives, mut samples, mut sizes) = (0, 0, 0);
     for number in 0..seeds {
         let seed = first.wrapping_add(number);
         samples += checks.identity(seed);
         lives += checks.lives(seed);
+        sizes += checks.resized(seed);
     }
-    println!("{lives} cuts of superblocks and samples; {samples} samples");
+    println!("{lives} cuts of superblocks and samples, {sizes} of other sizes; {samples} samples");
 }
 
 fn torn(core: &Core, first: u64, seeds: u64) {

@@ -153,6 +153,9 @@ fn any_geometry(core: &Core, sectors: u64, rng: &mut fastrand::Rng) -> Geometry 
     geometry.way_shift = rng.u32(0..=4).min(10 - geometry.run_shift);
     let shift = geometry.run_shift + geometry.way_shift;
     geometry.groups = rng.u32(1..=(1024 >> shift));
+    if rng.u8(..4) == 0 {
+        geometry.made_groups = rng.u32(1..=(1024 >> shift));
+    }
     let slots = u64::from(geometry.groups) << shift;
     let mut at = 2048;
     let mut region = |length: u64| {

@@ -57,3 +57,11 @@ fn a_cut_superblock_is_right_and_an_exchanged_disk_is_seen() {
     println!("{cuts} cuts");
     assert!(cuts > 1_000_000, "only {cuts} cuts");
 }
+
+// promise 10, 15: engine/format::a_cut_while_the_ssd_gets_another_size_leaves_the_old_index_the_new_one_or_none
+#[test]
+fn a_cut_while_the_ssd_gets_another_size_leaves_the_old_index_the_new_one_or_none() {
+    let cuts = sum(100, Checks::resized);
+    println!("{cuts} cuts");
+    assert!(cuts > 20_000, "only {cuts} cuts");
+}

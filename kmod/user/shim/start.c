@@ -19,6 +19,9 @@ void tdu_to_super(const struct tdu_geometry *g, struct td_super *sb)
 	sb->run_shift = g->run_shift;
 	sb->way_shift = g->way_shift;
 	sb->groups = g->groups;
+	sb->made_groups = g->made_groups ? g->made_groups : g->groups;
+	if (sb->made_groups != sb->groups)
+		sb->incompat |= TD_SUPER_RESIZED;
 	sb->journal = g->journal;
 	sb->checkpoint = g->checkpoint;
 	sb->intent = g->intent;
@@ -37,6 +40,7 @@ void tdu_of_super(const struct td_super *sb, struct tdu_geometry *g)
 	g->run_shift = sb->run_shift;
 	g->way_shift = sb->way_shift;
 	g->groups = sb->groups;
+	g->made_groups = sb->made_groups;
 	g->journal = sb->journal;
 	g->checkpoint = sb->checkpoint;
 	g->intent = sb->intent;

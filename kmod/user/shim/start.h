@@ -21,6 +21,7 @@ struct tdu_geometry {
 	u32 way_shift;
 	u64 sequence;
 	u32 parts;		/* is TD_SUPER_PARTS set? */
+	u32 made_groups;	/* 0: as groups */
 	u32 origin_id_bytes;
 	u8 uuid[TD_UUID_BYTES];
 	u8 origin_id[TD_ORIGIN_ID_BYTES];

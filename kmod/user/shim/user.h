@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	22
+#define TDU_API_VERSION	23
 
 struct tdu_engine;
 

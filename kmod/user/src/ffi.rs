@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 /// `TDU_API_VERSION`
 #[cfg(feature = "load")]
-pub const API_VERSION: u32 = 22;
+pub const API_VERSION: u32 = 23;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -37,6 +37,8 @@ pub struct Geometry {
     pub sequence: u64,
     /// Whether a checkpoint writes only the pages that changed.
     pub parts: u32,
+    /// Of the cache when it was made, before the SSD got another size; 0: the same as `groups`.
+    pub made_groups: u32,
     /// 1 to [`ORIGIN_ID_ROOM`].
     pub origin_id_bytes: u32,
     pub uuid: [u8; 16],
@@ -64,6 +66,7 @@ impl Default for Geometry {
             way_shift: 0,
             sequence: 1,
             parts: 1,
+            made_groups: 0,
             origin_id_bytes: 1,
             uuid,
             origin_id,
@@ -160,6 +163,7 @@ pub struct Layout {
     pub data_start: u64,
     pub groups: u32,
     pub lanes: u32,
+    pub made_lanes: u32,
     pub slots: u32,
     pub run_shift: u32,
     pub run_mask: u32,

@@ -36,6 +36,7 @@ mod pulled;
 mod refusals;
 mod reload;
 mod rescued;
+mod resized;
 mod rest;
 mod sameness;
 mod scale;
@@ -88,6 +89,7 @@ fn all() -> Vec<Case> {
         given_back::CASES,
         reload::CASES,
         growth::CASES,
+        resized::CASES,
         content::CASES,
         discards::CASES,
         hits::CASES,
