@@ -122,7 +122,8 @@ async fn another_share_is_shown_before_it_is_made(opened: &Opened) {
     for bytes in [120 * GB, 20 * GB] {
         let before = share(window).unwrap();
         let question = ask_for(opened, bytes).await;
-        says(&question, "This cannot be undone.").await;
+        let kept = ["42", "17"][usize::from(bytes < before)];
+        says(&question, &format!("It keeps about {kept}")).await;
         let after = format!("to {}.0 GB.", bytes / GB);
         says(&question, &after).await;
         hand::press(&question, "Change Size").await;
@@ -138,7 +139,7 @@ async fn another_share_is_shown_before_it_is_made(opened: &Opened) {
 async fn what_fails_is_told_with_what_is_left(opened: &Opened) {
     let levers = &opened.levers;
     let question = ask_for(opened, 30 * GB).await;
-    levers.fail_next(StepKind::CreatePartition).await.unwrap();
+    levers.fail_next(StepKind::ResizeCache).await.unwrap();
     hand::press(&question, "Change Size").await;
     let failure = hand::wait(&opened.window, "failure", || {
         let windows = gtk::Window::list_toplevels().into_iter();

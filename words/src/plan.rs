@@ -49,6 +49,8 @@ pub fn step_name(kind: StepKind) -> String {
         StepKind::EraseSsd => gettext("Erase the SSD"),
         StepKind::CreatePartition => gettext("Create a partition"),
         StepKind::DeletePartition => gettext("Delete the partition"),
+        StepKind::ResizePartition => gettext("Change the size of the partition"),
+        StepKind::ResizeCache => gettext("Change the size of the cache"),
         StepKind::Map => gettext("Set up the cache"),
         StepKind::Prepare => gettext("Prepare the SSD"),
         StepKind::UpdateInitramfs => gettext("Update the startup files"),
@@ -96,6 +98,20 @@ pub fn step_words(step: &Step) -> (String, String) {
                 &[("size", &bytes(step.bytes))],
             ),
             device,
+        ),
+        StepKind::ResizePartition => (
+            fill(
+                &gettext("Change the partition to {size}"),
+                &[("size", &bytes(step.bytes))],
+            ),
+            device,
+        ),
+        StepKind::ResizeCache => (
+            fill(
+                &gettext("Change the cache to {size}"),
+                &[("size", &bytes(step.bytes))],
+            ),
+            gettext("Copies that stay in their place are kept"),
         ),
         StepKind::Map => (
             fill(

@@ -117,8 +117,9 @@ pub fn cache_room(layout: &[SsdPart], uuid: &str) -> Option<u64> {
     Some(free.map(|part| part.bytes).fold(here, u64::max))
 }
 
-/// The parts of an SSD as they are when a cache has so many bytes. The service puts the cache where it is now if there is
-/// room, at the end of that space if only the cache in front can use the rest.
+/// The parts of an SSD as they are when a cache has so many bytes. The service leaves the cache in its place if there is
+/// room. But a smaller cache goes to the end of its space if only the cache in front can use the rest, and a cache for which there is
+/// room on both sides together goes to the beginning.
 #[must_use]
 pub fn resized_shares(
     layout: &[SsdPart],
@@ -135,6 +136,18 @@ pub fn resized_shares(
         let part = place.and_then(|place| layout.get(place));
         part.is_some_and(|part| part.used_for == used_for)
     };
+    let now = layout.iter().position(|part| part.cache == uuid);
+    let bytes = |range: Range<usize>| -> u64 {
+        let parts = layout.get(range).unwrap_or_default();
+        parts.iter().map(|part| part.bytes).sum()
+    };
+    // Free bytes in front, if the cache stays in its place.
+    let in_place = |ends_behind: bool| {
+        let now = now?;
+        let smaller = wanted < layout.get(now)?.bytes;
+        let fits = wanted <= bytes(now..own.end) && !(smaller && ends_behind);
+        fits.then(|| bytes(own.start..now))
+    };
     let fits = (0..layout.len())
         .filter(|place| is(Some(*place), PartUse::Free) && layout[*place].bytes >= wanted);
     let target = match wanted > here {
@@ -149,14 +162,20 @@ pub fn resized_shares(
             false => (place + 1, part.bytes),
         };
         if Some(place) == target {
-            let rest = share(SsdUse::Free, space.saturating_sub(wanted));
-            let new = share(SsdUse::Own(disk(uuid)), wanted.min(space));
-            let in_front = is(place.checked_sub(1), PartUse::Cache);
-            let both = match in_front && !is(Some(end), PartUse::Cache) {
-                true => [rest, new],
-                false => [new, rest],
+            let rest = space.saturating_sub(wanted);
+            let cache_in_front = is(place.checked_sub(1), PartUse::Cache);
+            let ends_behind = cache_in_front && !is(Some(end), PartUse::Cache);
+            let front = match in_place(ends_behind) {
+                Some(front) if place == own.start => front,
+                _ if ends_behind => rest,
+                _ => 0,
             };
-            shares.extend(both.into_iter().filter(|share| share.bytes > 0));
+            let all = [
+                share(SsdUse::Free, front),
+                share(SsdUse::Own(disk(uuid)), wanted.min(space)),
+                share(SsdUse::Free, rest.saturating_sub(front)),
+            ];
+            shares.extend(all.into_iter().filter(|share| share.bytes > 0));
         } else if place == own.start || part.used_for == PartUse::Free {
             shares.push(share(SsdUse::Free, space));
         } else if part.used_for == PartUse::Cache {
@@ -303,14 +322,24 @@ mod tests {
         let free = |bytes| (SsdUse::Free, bytes);
         assert_eq!(
             shown(&layout(), 60),
-            [other(100), own(60), free(90), other(7)]
+            [other(100), free(20), own(60), free(70), other(7)]
         );
+        assert_eq!(
+            shown(&layout(), 130),
+            [other(100), free(20), own(130), other(7)]
+        );
+        assert_eq!(shown(&layout(), 140), [other(100), own(140), free(10), other(7)]);
         assert_eq!(shown(&layout(), 150), [other(100), own(150), other(7)]);
         // Behind another cache: at the end, so that both can use the rest.
         let mut parts = layout();
         parts[0] = part(PartUse::Cache, 100, "sdc1");
         let first = || (SsdUse::Cache(String::new()), 100);
         assert_eq!(shown(&parts, 40), [first(), free(110), own(40), other(7)]);
+        // A larger one stays where it is.
+        assert_eq!(
+            shown(&parts, 60),
+            [first(), free(20), own(60), free(70), other(7)]
+        );
         // Where there is no room it moves.
         parts.push(part(PartUse::Free, 400, "x"));
         assert_eq!(

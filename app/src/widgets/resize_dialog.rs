@@ -11,7 +11,7 @@ use tandem_api::{Failure, JobKind, Kind, SsdPart, StepKind};
 use crate::a11y;
 use crate::client::Client;
 use crate::display::{
-    bytes, cache_room, fill, plain_name, plan_title, removal_time, resized_shares,
+    bytes, cache_room, fill, percent, plain_name, plan_title, removal_time, resized_shares,
 };
 use crate::model::facts::CacheFacts;
 use crate::model::inventory::Medium;
@@ -56,7 +56,7 @@ pub async fn ask_for_size(
     let bar = SsdBar::default();
     let words = gtk::Label::builder()
         .label(gettext(
-            "The cache starts empty again and fills with what you use. Nothing on the hard disk changes, and your files stay available.",
+            "If the cache can stay in its place on the SSD, it keeps a part of what it holds. Otherwise it starts empty. Nothing on the hard disk changes, and your files stay available.",
         ))
         .wrap(true)
         .xalign(0.0)
@@ -144,7 +144,8 @@ async fn review(
         Ok(plan) => plan,
         Err(failure) => return show_failure(parent, &failure),
     };
-    let writes = plan.steps.iter().any(|step| step.kind == StepKind::Drain);
+    let has = |kind| plan.steps.iter().any(|step| step.kind == kind);
+    let writes = has(StepKind::Drain);
     let body = fill(
         &gettext("The cache of {disk} changes from {before} to {after}."),
         &[
@@ -153,10 +154,23 @@ async fn review(
             ("after", &bytes(plan.ssd.size)),
         ],
     );
+    let mut parts = vec![body];
+    if has(StepKind::ResizeCache) {
+        let (less, more) = match cache.ssd.size < plan.ssd.size {
+            true => (cache.ssd.size, plan.ssd.size),
+            false => (plan.ssd.size, cache.ssd.size),
+        };
+        // The share of the groups of slots that stay (kmod/FORMAT.md).
+        parts.push(fill(
+            &gettext("It keeps about {share} of what it can hold now."),
+            &[("share", &percent(less as f64 / more.max(1) as f64))],
+        ));
+    }
+    parts.push(removal_time(writes, seconds));
     let question = Question {
         kind: JobKind::Resize,
         heading: gettext("Change the Size?"),
-        body: [body, removal_time(writes, seconds)].join("\n\n"),
+        body: parts.join("\n\n"),
         agree: if writes {
             gettext("_Write Back and Change Size")
         } else {

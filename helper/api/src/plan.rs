@@ -74,6 +74,11 @@ words! {
         FreeSsd = "free-ssd",
         /// Deletes the partition that the service made for this cache, `device`, of `bytes`.
         DeletePartition = "delete-partition",
+        /// Makes the partition that the service made for this cache, `device`, as large as `bytes`, where it is.
+        ResizePartition = "resize-partition",
+        /// Lets the cache over `device`, the disk, use more or less of its SSD, and keep the copies that stay in
+        /// their place there. `bytes`: size of the cache.
+        ResizeCache = "resize-cache",
         /// Removes the mapping over `device`, the disk. `bytes`: as for `Detach`.
         Unmap = "unmap",
         /// Stops the device of another system over `device`, a partition. No cache is left there.

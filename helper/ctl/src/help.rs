@@ -131,7 +131,7 @@ fn about(path: &str) -> (String, Option<String>) {
             gettext("Write everything to the disk that is not yet on it, and keep the cache")
         }
         "resize" => gettext(
-            "Give a cache another share of its SSD; the cache starts empty again, and the disk stays in use",
+            "Give a cache another share of its SSD; the disk stays in use",
         ),
         "remove" => {
             gettext("Write everything to the disk, release the SSD, and restore the plain disk")

@@ -84,6 +84,7 @@ pub struct Load {
     ticks: u64,
     noise: u64,
     total: u64,
+    ssd_sectors: u64,
     used: u64,
     hit: u64,
     missed: u64,
@@ -118,6 +119,7 @@ impl Load {
             ticks: 0,
             noise: 0x2545_f491_4f6c_dd1d ^ bytes,
             total: bytes / (FRAME_SECTORS * SECTOR_BYTES),
+            ssd_sectors: bytes / SECTOR_BYTES,
             used: 0,
             hit: 0,
             missed: 0,
@@ -138,6 +140,14 @@ impl Load {
             rests_until: None,
             stored: BTreeSet::new(),
         }
+    }
+
+    /// The cache has another size from now on; the copies that belong elsewhere now are gone.
+    pub fn resize(&mut self, bytes: u64) {
+        let before = self.total.max(1);
+        self.total = bytes / (FRAME_SECTORS * SECTOR_BYTES);
+        self.ssd_sectors = bytes / SECTOR_BYTES;
+        self.used = self.used * before.min(self.total) / before.max(self.total);
     }
 
     /// The same cache with so many frames on the SSD.
@@ -302,6 +312,7 @@ impl Load {
                 counter("fills", self.fills),
                 counter("flushes_disk", self.flushes),
                 counter("promotion", u64::from(!self.dirt.paused)),
+                counter("ssd_sectors", self.ssd_sectors),
                 counter("streams", self.streams),
             ],
             ssd_latency: latency(self.hit + self.dirt.accepted, 64, 7),

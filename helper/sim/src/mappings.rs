@@ -170,6 +170,8 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
         }
         Action::CreatePartition(pair) => scene.create_partition(pair),
         Action::DeletePartition(pair) => scene.delete_partition(pair),
+        Action::ResizePartition(pair) => scene.resize_partition(pair),
+        Action::ResizeCache(pair) => scene.resize_cache(pair),
         Action::Hold(pair) => scene.hold(pair),
         Action::Unmap(pair) => scene.unmap(pair),
         Action::Disassemble(pair) => scene.disassemble(pair),
@@ -254,6 +256,11 @@ impl Scene {
             block.uuid = pair.uuid.clone();
             block.disk_id = pair.origin_id.clone();
             block.target = pair.target;
+            if new {
+                block.formatted = block.size;
+            } else if block.size < block.formatted {
+                return Err(failed("SSD is smaller than its superblock says"));
+            }
         }
         let kept = self.blocks.get_mut(&ssd);
         let (dirty, warm) = kept.map_or((0, 0), |block| {
@@ -269,7 +276,8 @@ impl Scene {
         let mut dirt = Dirt::new(mode, dirty, self.drain_rate);
         dirt.send_message(Message::DirtyLimit(pair.dirty_limit));
         let warm = if cold { 0 } else { warm };
-        let load = Load::new(pair.ssd.text.size, dirt).warm(warm);
+        let formatted = self.blocks.get(&ssd).map_or(0, |block| block.formatted);
+        let load = Load::new(formatted, dirt).warm(warm);
         let map = Map {
             pair: pair.clone(),
             dm,
@@ -300,6 +308,7 @@ impl Scene {
         block.uuid = pair.uuid.clone();
         block.disk_id = pair.origin_id.clone();
         block.target = pair.target;
+        block.formatted = block.size;
         Ok(())
     }
 
@@ -318,6 +327,25 @@ impl Scene {
             map.load = Load::new(pair.ssd.text.size, dirt);
             map.set_state(CacheState::Active, "");
         }
+        Ok(())
+    }
+
+    /// Gives a cache that is in use more or less of its SSD. A part of the copies stays.
+    fn resize_cache(&mut self, pair: &Pair) -> Result<(), Failure> {
+        let ssd = self.locate(&pair.ssd)?;
+        let bytes = pair.ssd.text.size;
+        let map = self.maps.get_mut(&pair.uuid).filter(|map| map.attached);
+        let map = map.ok_or_else(|| failed("no such mapping"))?;
+        let block = self.blocks.get_mut(&ssd);
+        let block = block.ok_or_else(|| failed("no such SSD"))?;
+        if map.load.sample().dirty_sectors > 0 {
+            return Err(failed("the cache keeps its size"));
+        }
+        if block.size < bytes {
+            return Err(failed("SSD is smaller than ssd_sectors"));
+        }
+        block.formatted = bytes;
+        map.load.resize(bytes);
         Ok(())
     }
 

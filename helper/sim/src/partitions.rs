@@ -68,6 +68,27 @@ impl Scene {
         Ok(())
     }
 
+    /// Makes the partition of a pair as large as the pair says, in its place.
+    pub fn resize_partition(&mut self, pair: &Pair) -> Result<(), Failure> {
+        let name = self
+            .made_partition(pair)
+            .ok_or_else(|| failed("no such partition"))?;
+        let (start, end) = (pair.ssd.start, pair.ssd.start + pair.ssd.text.size);
+        let whole = self.blocks.get(&name).and_then(|b| b.whole.clone());
+        let room = whole.as_ref().and_then(|whole| self.blocks.get(whole));
+        let room = room.map_or(0, |whole| whole.size);
+        let taken = self.blocks.iter().any(|(other, b)| {
+            *other != name && b.whole == whole && b.start < end && start < b.start + b.size
+        });
+        match self.blocks.get_mut(&name) {
+            Some(block) if block.start == start && !taken && end <= room => {
+                block.size = end - start;
+                Ok(())
+            }
+            _ => Err(failed("the space is not free")),
+        }
+    }
+
     /// Deletes the partition of a pair, and the partition table if the table was made for this partition alone.
     pub fn delete_partition(&mut self, pair: &Pair) -> Result<(), Failure> {
         let planned = pair

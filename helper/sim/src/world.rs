@@ -73,6 +73,8 @@ pub struct Block {
     pub disk_id: String,
     /// The target that serves the cache of the format on this SSD.
     pub target: Target,
+    /// Bytes of this SSD that the format is for.
+    pub formatted: u64,
     /// Dirty sectors on this SSD while its cache is not assembled.
     pub dirty: u64,
     /// Frames on this SSD with a copy while its cache is not assembled.

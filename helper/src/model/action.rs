@@ -175,6 +175,10 @@ pub enum Action {
     FreeSsd(Pair),
     /// Have no partition that was made for this cache. A partition with other content stays.
     DeletePartition(Pair),
+    /// Have the partition of the pair end where the pair says. It begins where it did.
+    ResizePartition(Pair),
+    /// Have the cache, which is in use, use as much of its SSD as the pair says. Nothing may be dirty.
+    ResizeCache(Pair),
     /// Keep the disk from every program until the cache is mapped. No step of a plan.
     Hold(Pair),
     /// Have no mapping.
@@ -197,6 +201,8 @@ macro_rules! pair_of {
             | Self::FreeSsd(pair)
             | Self::CreatePartition(pair)
             | Self::DeletePartition(pair)
+            | Self::ResizePartition(pair)
+            | Self::ResizeCache(pair)
             | Self::Hold(pair)
             | Self::Unmap(pair)
             | Self::Disassemble(pair) => Some(pair),
@@ -229,6 +235,8 @@ impl Action {
             | Self::Detach(_)
             | Self::FreeSsd(_)
             | Self::DeletePartition(_)
+            | Self::ResizePartition(_)
+            | Self::ResizeCache(_)
             | Self::Hold(_)
             | Self::Unmap(_)
             | Self::Disassemble(_) => Vec::new(),
@@ -251,6 +259,8 @@ impl Action {
             Self::FreeSsd(_) => StepKind::FreeSsd,
             Self::CreatePartition(_) => StepKind::CreatePartition,
             Self::DeletePartition(_) => StepKind::DeletePartition,
+            Self::ResizePartition(_) => StepKind::ResizePartition,
+            Self::ResizeCache(_) => StepKind::ResizeCache,
             Self::Unmap(_) | Self::Disassemble(_) => StepKind::Unmap,
         }
     }
@@ -273,6 +283,7 @@ impl Action {
             | Self::EnableWriteback(pair)
             | Self::Drain(pair)
             | Self::Detach(pair)
+            | Self::ResizeCache(pair)
             | Self::Hold(pair)
             | Self::Unmap(pair)
             | Self::Disassemble(pair) => pair.origin.text.clone(),
@@ -280,7 +291,9 @@ impl Action {
                 Some(partition) => partition.disk.text.clone(),
                 None => pair.ssd.text.clone(),
             },
-            Self::FreeSsd(pair) | Self::DeletePartition(pair) => pair.ssd.text.clone(),
+            Self::FreeSsd(pair) | Self::DeletePartition(pair) | Self::ResizePartition(pair) => {
+                pair.ssd.text.clone()
+            }
         }
     }
 
@@ -321,8 +334,10 @@ impl Action {
             _ => String::new(),
         };
         let bytes = match self {
-            Self::Map(_) | Self::Prepare(_) => cache_bytes,
-            Self::CreatePartition(pair) | Self::DeletePartition(pair) => {
+            Self::Map(_) | Self::Prepare(_) | Self::ResizeCache(_) => cache_bytes,
+            Self::CreatePartition(pair)
+            | Self::DeletePartition(pair)
+            | Self::ResizePartition(pair) => {
                 pair.partition.as_ref().map_or(0, |made| made.size)
             }
             _ if self.ends_dirt() => dirty_bytes,

@@ -10,6 +10,7 @@ mod creation;
 mod drain;
 mod other;
 mod removal;
+mod in_place;
 mod resize;
 mod settle;
 mod undo;

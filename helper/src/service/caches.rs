@@ -78,9 +78,12 @@ impl Service {
             let record = self.guard_if_shared(record, &pair, &facts).await;
             if let Some(live) = seen.live.filter(|live| live.attached) {
                 self.let_grow(live, &facts).await;
-                let ssd = facts.ssd(&pair).is_some_and(|ssd| ssd.number == live.ssd);
+                let ssd = facts.ssd(&pair).filter(|ssd| ssd.number == live.ssd);
+                if let Some(ssd) = ssd {
+                    self.use_all_of_ssd(&record.pair, ssd).await;
+                }
                 let disk = leads_to(live, &pair, &facts);
-                if ssd && disk {
+                if ssd.is_some() && disk {
                     self.record_names(&record, &pair);
                 }
                 if disk && lifecycle::lacks_data(&record) {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The disk below a cache that works: the disk may grow, and something beside the cache may change it.
+//! The devices below a cache that works: both may grow, and something beside the cache may change the disk.
 
 use super::Service;
 use super::plans::mapped;
 use crate::decide::lifecycle;
-use crate::model::action::Pair;
-use crate::model::facts::Facts;
+use crate::model::action::{Action, Pair};
+use crate::model::facts::{Device, Facts};
 use crate::model::live::LiveMapping;
 use crate::model::record::CacheRecord;
-use tandem_api::{Mode, SECTOR_BYTES, Sharing};
+use tandem_api::{CacheState, Mode, SECTOR_BYTES, Sharing, Target};
+
+/// Partitions begin and end at multiples of so many bytes, as a rule.
+const PARTITION_UNIT: u64 = 1 << 20;
 
 impl Service {
     /// Makes a mapping as long as its disk, a partition or a volume that has grown. There is one attempt for each length:
@@ -28,6 +31,51 @@ impl Service {
             Err(e) => tracing::error!(
                 uuid = live.uuid,
                 "the disk has grown, and its cache covers the old length: {e}"
+            ),
+        }
+    }
+
+    /// Has a cache use all of an SSD, a partition or a volume that has grown, once nothing is dirty. There is one attempt for
+    /// each size, and none for what rounding leaves.
+    pub(super) async fn use_all_of_ssd(&self, pair: &Pair, ssd: &Device) {
+        let (uuid, bytes) = (&pair.uuid, ssd.ident.text.size);
+        if pair.target != Target::Tandem || pair.ssd.is_memory() || self.job(uuid).is_some() {
+            return;
+        }
+        let Ok(status) = self.host.status(uuid).await else {
+            return;
+        };
+        // A module of before does not say it.
+        let used = status.sample.event("ssd_sectors").saturating_mul(SECTOR_BYTES);
+        let active = status.state == CacheState::Active.as_str();
+        if used == 0 || bytes < used + PARTITION_UNIT || !active || status.sample.dirty_sectors > 0
+        {
+            return;
+        }
+        let before = self.inner().grown_ssds.insert(uuid.clone(), bytes);
+        if before == Some(bytes) {
+            return;
+        }
+        let mut new = pair.clone();
+        new.ssd.text.size = bytes;
+        if let Some(made) = &mut new.partition {
+            made.size = bytes;
+        }
+        let grown = self.host.apply(&Action::ResizeCache(new.clone())).await;
+        let recorded = self.store.change_cache(uuid, |record| CacheRecord {
+            pair: Pair {
+                ssd: new.ssd,
+                partition: new.partition,
+                ..record.pair
+            },
+            ..record
+        });
+        match (grown, recorded) {
+            (Ok(()), Ok(_)) => tracing::info!(uuid, bytes, "the SSD has grown"),
+            (Ok(()), Err(e)) => tracing::warn!(uuid, "the SSD has grown: {e}"),
+            (Err(e), _) => tracing::error!(
+                uuid,
+                "the SSD has grown, and its cache uses a part of it only: {e}"
             ),
         }
     }

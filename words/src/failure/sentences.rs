@@ -460,7 +460,9 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
         Kind::NotResizable if failure.name == "system" => (
             gettext("Size Cannot Be Changed"),
             gettext("The running system is on the disk of this cache."),
-            gettext("Remove the cache, and set it up again with another size."),
+            gettext(
+                "Choose a larger size if there is free space behind it on the SSD. Otherwise remove the cache, and set it up again with another size.",
+            ),
         ),
         Kind::NotResizable => (
             gettext("Size Cannot Be Changed"),
@@ -486,6 +488,9 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
         Kind::StepFailed => (
             match failed_step(failure) {
                 _ if failure.data == DataState::Removed => gettext("Could Not Change the Size"),
+                Some(StepKind::ResizePartition | StepKind::ResizeCache) => {
+                    gettext("Could Not Change the Size")
+                }
                 Some(StepKind::Drain) => gettext("Could Not Write Back"),
                 Some(
                     StepKind::Detach

@@ -15,6 +15,7 @@
 mod common;
 mod drain;
 mod giving_up;
+mod in_place;
 mod memory;
 mod mortal;
 mod partition;

@@ -17,26 +17,34 @@ use tandem_helper::service::apply::{self, Unwatched, Watcher};
 use tandem_simulated::{Simulated, World};
 
 const BEFORE: u64 = 1 << 30;
-const AFTER: u64 = 3 << 30;
+pub const AFTER: u64 = 3 << 30;
 const POINT: &str = "/media/anna/Archive";
 
 /// A cache on a share of its SSD, which programs have used, and the plan for its new size.
-struct Share {
-    world: Arc<World>,
-    store: Store,
-    host: Simulated,
-    plan: Plan,
+pub struct Share {
+    pub world: Arc<World>,
+    pub store: Store,
+    pub host: Simulated,
+    pub plan: Plan,
+    /// Bytes of the share before the job, and after it.
+    pub sizes: [u64; 2],
     _folder: Folder,
 }
 
 impl Share {
+    /// The share moves.
     async fn new(name: &str, mode: Mode) -> Self {
+        Self::with(name, mode, [BEFORE, AFTER], true).await
+    }
+
+    /// `enclosed`: there is no room beside the share.
+    pub async fn with(name: &str, mode: Mode, sizes: [u64; 2], enclosed: bool) -> Self {
         let world = Arc::new(World::default());
         world.set_step_time(Duration::ZERO);
         let folder = Folder::new(&format!("resize-{name}"));
         let store = Store::open(&folder.0).unwrap();
         let host = Simulated::new(world.clone());
-        let creation = creation_on(&host, mode, BEFORE).await;
+        let creation = creation_on(&host, mode, sizes[0]).await;
         apply::run(&host, &store, &creation, 0, &Unwatched)
             .await
             .unwrap();
@@ -47,10 +55,16 @@ impl Share {
         // From now on a drain takes no time.
         world.set_drain_rate(u64::MAX / 4096);
         let record = store.caches().remove(0);
-        let facts = facts(&host).await;
+        let mut facts = facts(&host).await;
+        if enclosed {
+            let mut neighbour = facts.same_hardware(&record.pair.ssd).unwrap().clone();
+            neighbour.ident.start += sizes[0];
+            neighbour.ident.text.object = path("sdc9");
+            facts.devices.push(neighbour);
+        }
         let input = ResizeInput {
             pair: &record.pair,
-            bytes: AFTER,
+            bytes: sizes[1],
             mount_points: Vec::new(),
             unwritten: Unwritten {
                 possible: record.may_be_dirty,
@@ -64,17 +78,18 @@ impl Share {
             store,
             host,
             plan,
+            sizes,
             _folder: folder,
         }
     }
 
-    fn index(&self, kind: StepKind) -> usize {
+    pub fn index(&self, kind: StepKind) -> usize {
         let steps = &self.plan.reply.steps;
         steps.iter().position(|step| step.kind == kind).unwrap()
     }
 
     /// Runs the job until the host dies at a call. Returns whether it died.
-    async fn die(&self, at: usize, after: bool) -> bool {
+    pub async fn die(&self, at: usize, after: bool) -> bool {
         let mortal = Mortal::new(&self.world, at, after);
         let job = apply::run(&mortal, &self.store, &self.plan, 0, &Unwatched);
         mortal.until_death(job).await
@@ -82,7 +97,7 @@ impl Share {
 
     /// Does what a start of the machine does: assembles the cache, if that is possible. Returns whether the cache
     /// works. Without it, programs use the disk alone.
-    async fn start_again(&self) -> bool {
+    pub async fn start_again(&self) -> bool {
         self.world.restart();
         let Some(record) = self.store.caches().pop() else {
             return false;
@@ -96,7 +111,7 @@ impl Share {
         made.is_ok()
     }
 
-    async fn recover(&self) {
+    pub async fn recover(&self) {
         for intent in self.store.intents() {
             apply::recover(&self.host, &self.store, intent, &Unwatched)
                 .await
@@ -106,7 +121,7 @@ impl Share {
 
     /// The state of the machine: `old`, `new`, `plain`, or `passing` for a mapping that leads to the plain disk. Panics
     /// in any other state.
-    async fn state(&self) -> &'static str {
+    pub async fn state(&self) -> &'static str {
         assert_eq!(self.world.lost_bytes(), 0);
         assert!(self.store.intents().is_empty(), "the job is still recorded");
         let facts = facts(&self.host).await;
@@ -128,17 +143,17 @@ impl Share {
                 assert_eq!(record.detached_in, None);
                 let status = self.host.status(UUID).await.unwrap();
                 assert_eq!(status.mode, record.pair.mode);
-                match bytes {
-                    BEFORE => "old",
-                    AFTER => "new",
-                    other => panic!("a share of {other}"),
+                match self.sizes.iter().position(|size| *size == bytes) {
+                    Some(0) => "old",
+                    Some(_) => "new",
+                    None => panic!("a share of {bytes}"),
                 }
             }
             (live, record, shares) => panic!("in between: {live:?}, {record:?}, {shares:?}"),
         }
     }
 
-    async fn is_mounted(&self) -> bool {
+    pub async fn is_mounted(&self) -> bool {
         let facts = facts(&self.host).await;
         let mapped = facts.device(path("dm_2d1").as_str());
         mapped.map(Device::mount_points) == Some(vec![POINT.to_owned()])

@@ -197,8 +197,8 @@ fn no_free_space(wanted: u64, spaces: &[(u64, u64)], ssd: &Device) -> Failure {
 }
 
 /// The partition of so many bytes that takes the place of the partition `own` of a cache, and its identity before it is
-/// made. It stays in the same space if it fits there. It goes to the end of the space if only the cache in front of the
-/// space can use the rest later, and otherwise to the beginning.
+/// made. It stays in the same space if it fits there, and in its place, so that the copies stay. But if it gets smaller and
+/// only the cache in front of the space can use the rest later, it goes to the end of the space.
 ///
 /// # Errors
 /// `SsdTooSmall`, `SsdNoFreeSpace`, the reason against a change of the table; `InvalidArgument` if the partition has
@@ -232,7 +232,11 @@ pub fn replaced(
     let unit = unit(ssd);
     let in_front = is_cache(&|d| (d.start + d.text.size).next_multiple_of(unit) == from);
     let behind = is_cache(&|d| d.start / unit * unit == to);
-    let start = match in_front && !behind {
+    let rest_is_for_front = in_front && !behind;
+    let here = own.ident.start;
+    let fits_here = here >= from && here + wanted <= to && here.is_multiple_of(unit);
+    let start = match rest_is_for_front {
+        _ if fits_here && (wanted > own.ident.text.size || !rest_is_for_front) => here,
         true => to - wanted,
         false => from,
     };

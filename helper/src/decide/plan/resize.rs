@@ -3,8 +3,8 @@
 
 use super::{Plan, Subject, Unwritten, partition};
 use crate::model::action::{Action, Pair, Partition};
-use crate::model::facts::Facts;
-use tandem_api::{Failure, JobKind, Kind, Mode, Warning, WarningKind};
+use crate::model::facts::{Device, Facts, Ident};
+use tandem_api::{DeviceText, Failure, JobKind, Kind, Mode, Target, Warning, WarningKind};
 
 /// The facts about a cache that is to get another share.
 pub struct ResizeInput<'a> {
@@ -20,12 +20,13 @@ pub struct ResizeInput<'a> {
     pub in_initramfs: bool,
 }
 
-/// The plan that gives a cache a new partition in the place of its old one. The disk stays in use: the mapping passes
-/// everything to the disk meanwhile. The copies are lost, so the new partition may be anywhere on the SSD.
+/// The plan that gives a cache a partition of another size. The disk stays in use. If the partition can begin where it
+/// does, the copies that stay in their place are kept. Else the cache gets a new partition, which may be anywhere on the
+/// SSD: the mapping passes everything to the disk meanwhile, and the copies are lost.
 ///
 /// # Errors
-/// `NotResizable` if the service did not make the partition, or for the disk of the running system: the initial file
-/// systems have a copy of the record, which could start the old cache with old copies. `UnwrittenData`, `SsdTooSmall`,
+/// `NotResizable` if the service did not make the partition, or for the disk of the running system if its cache does not
+/// just grow: the initial file systems have a copy of the record, which could start the old cache with old copies. `UnwrittenData`, `SsdTooSmall`,
 /// `SsdNoFreeSpace`, `DeviceGone`; `InvalidArgument` if the size is the present one.
 pub fn resize(input: ResizeInput<'_>, facts: &Facts) -> Result<Plan, Failure> {
     let ResizeInput { pair, .. } = input;
@@ -37,10 +38,8 @@ pub fn resize(input: ResizeInput<'_>, facts: &Facts) -> Result<Plan, Failure> {
         };
         return Err(refused(Kind::NotResizable).name(name));
     };
-    if input.in_initramfs {
-        return Err(refused(Kind::NotResizable).name("system"));
-    }
-    if let Some(reason) = input.unwritten.stuck.filter(|_| input.unwritten.possible) {
+    let unwritten = &input.unwritten;
+    if let Some(reason) = unwritten.stuck.as_ref().filter(|_| unwritten.possible) {
         return Err(refused(Kind::UnwrittenData)
             .name(reason)
             .sizes(input.unwritten.bytes, 0));
@@ -50,6 +49,16 @@ pub fn resize(input: ResizeInput<'_>, facts: &Facts) -> Result<Plan, Failure> {
     let ssd = own.table.as_deref().and_then(|table| facts.device(table));
     let ssd = ssd.ok_or_else(|| refused(Kind::DeviceGone))?;
     let (ident, planned) = partition::replaced(input.bytes, own, ssd, facts)?;
+    // What is recorded of a partition may be old; the new size begins with what is there.
+    let stays = planned.start == own.ident.start && pair.target == Target::Tandem;
+    // Those in the initial file systems know a partition that has grown, but none that has shrunk.
+    let known = stays && planned.size > own.ident.text.size;
+    if input.in_initramfs && !known {
+        return Err(refused(Kind::NotResizable).name("system"));
+    }
+    if stays {
+        return Ok(in_place(input, own, planned));
+    }
 
     let old = Pair {
         // The table stays for the new partition.
@@ -103,4 +112,45 @@ pub fn resize(input: ResizeInput<'_>, facts: &Facts) -> Result<Plan, Failure> {
         warnings,
         subject,
     ))
+}
+
+/// The plan where the partition begins as before: the cache stays in use, and keeps what stays in its place.
+fn in_place(input: ResizeInput<'_>, own: &Device, planned: Partition) -> Plan {
+    let pair = input.pair;
+    let sized = |size| Pair {
+        ssd: Ident {
+            text: DeviceText {
+                size,
+                ..pair.ssd.text.clone()
+            },
+            ..pair.ssd.clone()
+        },
+        partition: pair.partition.as_ref().map(|made| {
+            Box::new(Partition {
+                size,
+                ..(**made).clone()
+            })
+        }),
+        ..pair.clone()
+    };
+    let new = sized(planned.size);
+    let mut actions = Vec::new();
+    if input.unwritten.possible {
+        actions.push(Action::Drain(pair.clone()));
+    }
+    actions.push(Action::ResizeCache(new.clone()));
+    let partition = Action::ResizePartition(new.clone());
+    match planned.size > own.ident.text.size {
+        true => actions.insert(actions.len() - 1, partition),
+        false => actions.push(partition),
+    }
+    let subject = Subject {
+        origin: &pair.origin.text,
+        ssd: &new.ssd.text,
+        mode: pair.mode,
+        refused_modes: Vec::new(),
+        dirty_bytes: input.unwritten.bytes,
+        mount_points: input.mount_points,
+    };
+    Plan::new(JobKind::Resize, &pair.uuid, actions, Vec::new(), subject)
 }

@@ -41,6 +41,8 @@ impl Mappings for DeviceMapper {
             Action::FreeSsd(pair) => self.free(pair).await,
             Action::CreatePartition(pair) => self.create_partition(pair).await,
             Action::DeletePartition(pair) => self.delete_partition(pair).await,
+            Action::ResizePartition(pair) => self.resize_partition(pair).await,
+            Action::ResizeCache(pair) => self.resize_cache(pair).await,
             Action::Unmap(pair) => self.unmap(pair).await,
             Action::Disassemble(pair) => self.disassemble(pair).await,
             Action::Hold(pair) => self.hold(pair).await,
@@ -201,6 +203,13 @@ impl DeviceMapper {
             tokio::time::sleep(PAUSE).await;
         }
         Ok(())
+    }
+
+    async fn resize_cache(&self, pair: &Pair) -> Result<(), Failure> {
+        let (uuid, sectors) = (pair.uuid.clone(), pair.ssd.text.size / SECTOR_BYTES);
+        blocking(move || Control::open()?.resize(&uuid, sectors))
+            .await?
+            .map_err(failed)
     }
 
     /// The users of a disk that the kernel reports as in use although it is not mounted: mostly a mount namespace

@@ -90,6 +90,42 @@ impl DeviceMapper {
         Ok(())
     }
 
+    /// Makes the partition of a pair as large as the pair says. The cache may use the partition meanwhile: the cache
+    /// ends before the new end.
+    ///
+    /// # Errors
+    /// Also if UDisks2 has made the partition smaller than that, as for a drive that asks for other boundaries: then
+    /// the next start would refuse the cache.
+    pub(super) async fn resize_partition(&self, pair: &Pair) -> Result<(), Failure> {
+        let partition = planned(pair)?;
+        self.wait_for_udisks(partition).await?;
+        let gone = || Failure::new(Kind::DeviceGone).device(&pair.ssd.text);
+        let made = self.made_partition(pair).await?.ok_or_else(gone)?;
+        if made.ident.start != pair.ssd.start {
+            return Err(Failure::new(Kind::DeviceChanged).device(&made.ident.text));
+        }
+        let size = pair.ssd.text.size;
+        if made.ident.text.size == size {
+            return Ok(());
+        }
+        let called = self
+            .call_udisks(&made, "Partition", "Resize", &(size, options()))
+            .await;
+        let late = step("UDisks2 does not show the new size of the partition");
+        let now = until(late, || async {
+            let now = self.made_partition(pair).await?.ok_or_else(gone)?;
+            let changed = now.ident.text.size != made.ident.text.size;
+            Ok((changed || called.is_err()).then_some(now.ident.text.size))
+        })
+        .await?;
+        match called {
+            _ if now == size => Ok(()),
+            Err(e) => Err(e),
+            Ok(()) if now > size => Ok(()),
+            Ok(()) => Err(step("the partition is smaller than it was to be").device(&made.ident.text)),
+        }
+    }
+
     /// Makes an empty partition table on an SSD that has nothing on it.
     async fn create_table(&self, disk: &Device) -> Result<(), Failure> {
         if !disk.usage.is_empty() || !disk.ident.text.content.is_empty() || !disk.unused() {

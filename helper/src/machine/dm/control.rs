@@ -21,6 +21,7 @@ pub use self::shutdown::{last_mount, note_stop};
 use self::failure::{failed, other};
 use self::repeat::each;
 use super::mapping::{Mapping, Table};
+use super::status::StatusLine;
 use super::table::{DM_CACHE, LINEAR, Linear, TARGET, Tandem};
 use crate::model::action::{DM_UUID_PREFIX, Pair};
 use crate::model::live::LiveMapping;
@@ -387,19 +388,53 @@ impl Control {
     /// If the target refuses the length: then the mapping is as before. If the SSD fails now: then the mapping goes on
     /// with the disk alone, unless the disk lacks data.
     pub fn grow(&self, uuid: &str, sectors: u64) -> DmResult<()> {
+        self.replace_table(uuid, |length, target, parameters| {
+            let ours = [TARGET, DM_CACHE].contains(&target);
+            Ok((ours && length < sectors).then(|| (sectors, parameters.to_owned())))
+        })
+    }
+
+    /// Gives a cache so many sectors of its SSD. What stays in its place there stays cached. Nothing may be dirty.
+    ///
+    /// # Errors
+    /// As for [`Self::grow`]; also if the cache goes on with the size that it had.
+    pub fn resize(&self, uuid: &str, ssd_sectors: u64) -> DmResult<()> {
+        let now = |line: &StatusLine| line.counters.get("ssd_sectors").copied();
+        if now(&self.status(uuid)?) == Some(ssd_sectors) {
+            return Ok(());
+        }
+        self.replace_table(uuid, |length, target, parameters| {
+            let table: Tandem = parameters
+                .parse()
+                .map_err(|_| other("read the table", "another form"))?;
+            Ok((target == TARGET).then(|| (length, table.with_ssd_sectors(ssd_sectors))))
+        })?;
+        match now(&self.status(uuid)?) {
+            Some(sectors) if sectors == ssd_sectors => Ok(()),
+            _ => Err(other("give the cache another size", "the cache keeps its size")),
+        }
+    }
+
+    /// Puts another line in force in place of the only one of a mapping. `change`: the new length and parameters for
+    /// length, target and parameters; none if all is as it should be.
+    fn replace_table(
+        &self,
+        uuid: &str,
+        change: impl Fn(u64, &str, &str) -> DmResult<Option<(u64, String)>>,
+    ) -> DmResult<()> {
         self.with(uuid, |id| {
             let table = self.table(id)?;
             let [(0, length, target, parameters)] = table.as_slice() else {
                 return Err(other("read the table", "another form"));
             };
-            if ![TARGET, DM_CACHE].contains(&target.as_str()) || *length >= sectors {
+            let Some((sectors, new)) = change(*length, target, parameters)? else {
                 return Ok(());
-            }
+            };
             // In write-through with nothing dirty the disk lacks nothing.
             let complete = self.status(uuid).is_ok_and(|line| {
                 line.mode != Mode::Writeback && line.sample(0).dirty_sectors == 0
             });
-            self.load(uuid, &[(0, sectors, target.clone(), parameters.clone())])?;
+            self.load(uuid, &[(0, sectors, target.clone(), new)])?;
             let swapped = self.swap(id);
             if swapped.is_err() && complete && self.suspended(id).unwrap_or(true) {
                 // The new table is in force and cannot start, and the kernel has forgotten the old one. Requests must

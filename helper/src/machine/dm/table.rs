@@ -40,12 +40,23 @@ pub struct Tandem {
     pub dirty_limit: DirtyLimit,
 }
 
-impl fmt::Display for Tandem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Tandem {
+    /// The line that also gives the cache, which is in use, so many sectors of its SSD.
+    pub fn with_ssd_sectors(&self, sectors: u64) -> String {
+        self.line(&format!("{} ssd_sectors {sectors}", self.arguments()))
+    }
+
+    fn line(&self, arguments: &str) -> String {
         let Self {
-            origin,
-            ssd,
-            mode,
+            origin, ssd, mode, ..
+        } = self;
+        let words = arguments.split(' ').count();
+        format!("{origin} {ssd} {mode} {words} {arguments}")
+    }
+
+    /// The words behind their number.
+    fn arguments(&self) -> String {
+        let Self {
             uuid,
             origin_id,
             new,
@@ -57,6 +68,7 @@ impl fmt::Display for Tandem {
                     bytes,
                     rest: minutes,
                 },
+            ..
         } = self;
         let mut rest = format!("uuid {uuid} origin_id {origin_id}");
         if *new {
@@ -77,8 +89,13 @@ impl fmt::Display for Tandem {
         if *minutes > 0 {
             rest += &format!(" rest_seconds {}", u64::from(*minutes) * 60);
         }
-        let words = rest.split(' ').count();
-        write!(f, "{origin} {ssd} {mode} {words} {rest}")
+        rest
+    }
+}
+
+impl fmt::Display for Tandem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line(&self.arguments()))
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Giving a cache a partition of another size, while its disk stays in use.
+//! Giving a cache a partition of another size, while its disk stays in use. A partition that stays where it is is
+//! `in_place`; what follows is about one that moves.
 //!
 //! The record of the cache stays during the job and is true at each moment, so a start of the machine in the middle of
 //! the job needs no knowledge of the job. Before the SSD is detached, the record says that no data is on the SSD only
@@ -10,6 +11,7 @@
 
 use super::creation::adopt_partition;
 use super::drain::drain;
+use super::in_place;
 use super::removal::{STOP, only_drains_before};
 use super::undo::data_after;
 use super::{Outcome, Watcher, attached, named, not_recorded, unwritten};
@@ -28,6 +30,9 @@ pub(super) async fn resize(
     mut intent: Intent,
     watcher: &dyn Watcher,
 ) -> Result<Outcome, Failure> {
+    if in_place::is_meant(&intent) {
+        return in_place::resize(host, store, intent, watcher).await;
+    }
     for index in intent.done..intent.actions.len() {
         if only_drains_before(&intent, index) && watcher.cancelled() {
             let cancelled = Failure::new(Kind::Cancelled);
@@ -63,6 +68,9 @@ pub(super) async fn recover(
     intent: Intent,
     watcher: &dyn Watcher,
 ) -> Result<(), Failure> {
+    if in_place::is_meant(&intent) {
+        return in_place::recover(host, store, intent, watcher).await;
+    }
     // The cache was removed after a failure; only the record of the job is left.
     if is_removed(store, &intent.uuid) {
         return store.drop_intent(&intent).map_err(not_recorded);

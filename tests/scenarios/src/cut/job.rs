@@ -15,13 +15,6 @@ use tandem_harness::layer::Run;
 const CHANGED: &str = "changed-during-the-job";
 /// Script that keeps in memory what no program has synced: ext4 would write it to the root disk after five seconds.
 const LAZY: &str = "mount -o remount,commit=600 /; echo 60000 >/proc/sys/vm/dirty_expire_centisecs; echo 0 >/proc/sys/vm/dirty_writeback_centisecs";
-/// Script that prints the UUID of each cache whose superblock is on a partition of the SSD. What the kernel remembers
-/// of a partition may be old.
-const FORMATS: &str = r#"
-for part in /dev/SSD?*; do
-	[ -b "$part" ] && dd if="$part" of=/run/head bs=1M count=1 iflag=direct status=none && /usr/libexec/tandem-probe /run/head
-done
-dmsetup table >&2; sfdisk --dump /dev/SSD >&2; exit 0"#;
 /// Script that changes a part of the file, and prints the checksum. While a mapping is suspended, nobody can write. It
 /// prints nothing if the write takes long: then it may still be under way at a later step.
 const CHANGE: &str = r#"
@@ -64,7 +57,6 @@ struct Begun {
     /// The job as `tandem-kill` takes it, and as `tandemctl` does.
     line: String,
     of_user: String,
-    ssd: String,
     /// The share before the job and after it.
     old: Option<u64>,
     new: u64,
@@ -139,7 +131,6 @@ impl Cutter {
         Ok(Begun {
             line,
             of_user,
-            ssd,
             old,
             new,
         })
@@ -271,9 +262,8 @@ impl Cutter {
         let machine = &mut self.machine;
         let intent = machine.sh("cat /var/lib/tandem/jobs/*.json 2>/dev/null || true")?;
         let record = machine.sh("cat /var/lib/tandem/caches/*.json 2>/dev/null || true")?;
-        let formats = machine.sh(&FORMATS.replace("SSD", &begun.ssd))?;
-        let seen = Seen::new(job, begun.new, &intent, &record, &formats)?;
-        run.note(&format!("{seen:?}\n{formats}"));
+        let seen = Seen::new(job, begun.new, &intent, &record)?;
+        run.note(&format!("{seen:?}"));
         Ok(seen)
     }
 

@@ -30,8 +30,8 @@ impl Job {
     /// Steps of the job's plan.
     pub fn steps(self) -> u64 {
         match self {
-            // Drain, detach, free the SSD, delete and create the partition, map, enable write-back.
-            Self::Resize => 7,
+            // Drain; then partition and cache get larger, or cache and partition smaller.
+            Self::Resize => 3,
             // Load the module, unmount, erase the SSD, create the partition, map, mount.
             Self::Create => 6,
             // Drain, detach, free the SSD, delete the partition, unmount, unmap, mount.
@@ -51,7 +51,7 @@ impl Job {
     pub fn outcomes(self) -> &'static [Outcome] {
         use Outcome::{Detached, New, Old, Plain};
         match self {
-            Self::Resize => &[Old, New, Plain],
+            Self::Resize => &[Old, New],
             Self::Create => &[New, Plain],
             Self::Remove => &[Old, Detached, Plain],
         }
@@ -101,14 +101,12 @@ pub struct Seen {
     progress: Progress,
     /// The cache is on record.
     recorded: bool,
-    /// The format of a cache is on the SSD.
-    formatted: bool,
 }
 
 impl Seen {
-    /// By the records of the job and of the cache, each empty if there is none, and what `tandem-probe` tells. `new`: the
-    /// share after a creation or a change.
-    pub fn new(job: Job, new: u64, intent: &str, record: &str, formats: &str) -> Result<Self> {
+    /// By the records of the job and of the cache, each empty if there is none. `new`: the share after a creation or a
+    /// change.
+    pub fn new(job: Job, new: u64, intent: &str, record: &str) -> Result<Self> {
         let recorded = !record.is_empty();
         let ended = match job {
             Job::Create => recorded,
@@ -126,7 +124,6 @@ impl Seen {
         Ok(Self {
             progress,
             recorded,
-            formatted: formats.contains("TANDEM_UUID="),
         })
     }
 
@@ -145,12 +142,7 @@ impl Seen {
             (Progress::Ended, _) => return &[New],
         };
         match (job, at) {
-            // The service goes on with the job, or forgets it if data is on the SSD again.
-            (Job::Resize, "Detach") => &[New, Old],
-            // The cut may lose the state of the SSD that was seen.
-            (Job::Resize, "FreeSsd") if !self.formatted => &[New, Plain],
-            (Job::Resize, "Map") => &[New, Plain],
-            (Job::Resize, "DeletePartition" | "CreatePartition") => &[Plain],
+            // The start assembles the cache, whatever its size, and the service goes on with the job.
             (Job::Resize, _) => &[New],
             (Job::Create, "Mount") if self.recorded => &[New, Plain],
             (Job::Create, _) => &[Plain],
@@ -170,9 +162,6 @@ impl Seen {
             (Progress::NotBegun | Progress::Ended, _) => return Some(true),
         };
         match (job, at) {
-            (Job::Resize, "FreeSsd") if !self.formatted => None,
-            (Job::Resize, "Map") => None,
-            (Job::Resize, "DeletePartition" | "CreatePartition") => Some(false),
             (Job::Resize, _) => Some(true),
             (Job::Create, "Mount") if self.recorded => None,
             (Job::Create, _) => Some(false),
@@ -203,17 +192,17 @@ mod tests {
     #[test]
     fn the_record_of_a_job_tells_its_action() {
         let intent = r#"{"done":1,"actions":["LoadModule",{"Map":{}},{"EnableWriteback":{}}]}"#;
-        let seen = Seen::new(Job::Create, 64, intent, "", "").unwrap();
+        let seen = Seen::new(Job::Create, 64, intent, "").unwrap();
         assert_eq!(seen.progress, Progress::At("Map".to_owned()));
         assert_eq!(seen.allowed(Job::Create), [Outcome::Plain]);
         let beyond = r#"{"done":3,"actions":["LoadModule"]}"#;
-        assert!(Seen::new(Job::Create, 64, beyond, "", "").is_err());
+        assert!(Seen::new(Job::Create, 64, beyond, "").is_err());
     }
 
     #[test]
     fn without_a_record_of_the_job_the_cache_tells_whether_it_has_ended() {
         let record = r#"{"pair":{"partition":{"size":64}}}"#;
-        let progress = |job, new, record| Seen::new(job, new, "", record, "").unwrap().progress;
+        let progress = |job, new, record| Seen::new(job, new, "", record).unwrap().progress;
         assert_eq!(progress(Job::Resize, 64, record), Progress::Ended);
         assert_eq!(progress(Job::Resize, 96, record), Progress::NotBegun);
         assert_eq!(progress(Job::Create, 64, ""), Progress::NotBegun);

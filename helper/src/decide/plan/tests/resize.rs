@@ -58,7 +58,9 @@ fn place(parts: &[(u64, u64, bool)], bytes: u64) -> Result<(u64, u64), Failure> 
     let (scene, pair) = shared(parts);
     resize(input(&pair, bytes), &scene.facts).map(|plan| {
         let new = plan.actions.iter().find_map(|action| match action {
-            Action::CreatePartition(pair) => pair.partition.as_deref(),
+            Action::CreatePartition(pair) | Action::ResizePartition(pair) => {
+                pair.partition.as_deref()
+            }
             _ => None,
         });
         let new = new.unwrap();
@@ -66,9 +68,18 @@ fn place(parts: &[(u64, u64, bool)], bytes: u64) -> Result<(u64, u64), Failure> 
     })
 }
 
+/// A share that cannot grow in its place.
+fn enclosed() -> (Scene, Pair) {
+    shared(&[
+        (MIB, 50 * GIB, true),
+        (50 * GIB, 60 * GIB, true),
+        (199 * GIB, END, false),
+    ])
+}
+
 #[test]
-fn a_new_size_is_a_new_partition_under_a_disk_that_stays_in_use() {
-    let (scene, pair) = shared(&[(MIB, 50 * GIB, true)]);
+fn a_new_place_is_a_new_partition_under_a_disk_that_stays_in_use() {
+    let (scene, pair) = enclosed();
     let plan = resize(input(&pair, 80 * GIB + 1), &scene.facts).unwrap();
     let steps: Vec<_> = plan.reply.steps.iter().map(|s| (s.kind, s.bytes)).collect();
     assert_eq!(
@@ -93,11 +104,53 @@ fn a_new_size_is_a_new_partition_under_a_disk_that_stays_in_use() {
     }
 }
 
+/// The steps of a plan, and the size that each step gives a device.
+fn steps(plan: &Plan) -> Vec<(StepKind, u64)> {
+    let size = |action: &Action| action.pair().map_or(0, |pair| pair.ssd.text.size);
+    let steps = plan.actions.iter();
+    steps.map(|action| (action.kind(), size(action))).collect()
+}
+
+#[test]
+fn a_share_that_stays_in_its_place_keeps_its_cache() {
+    use StepKind::{Drain, ResizeCache, ResizePartition};
+    let (scene, mut pair) = shared(&[(MIB, 50 * GIB, true)]);
+    let now = pair.ssd.text.size;
+    // The partition is never smaller than the cache on it.
+    let larger = resize(input(&pair, 80 * GIB + 1), &scene.facts).unwrap();
+    let size = 80 * GIB;
+    assert_eq!(steps(&larger), [(ResizePartition, size), (ResizeCache, size)]);
+    let smaller = resize(input(&pair, 20 * GIB), &scene.facts).unwrap();
+    let size = 20 * GIB;
+    assert_eq!(steps(&smaller), [(ResizeCache, size), (ResizePartition, size)]);
+    for plan in [&larger, &smaller] {
+        assert!(plan.reply.warnings.is_empty());
+        for action in &plan.actions {
+            let to = action.pair().unwrap();
+            assert_eq!(to.ssd.part_uuid, pair.ssd.part_uuid, "the same partition");
+            assert_eq!(to.ssd.start, MIB);
+            let made = to.partition.as_ref().unwrap();
+            assert_eq!((made.start, made.size, made.new_table), (MIB, to.ssd.text.size, true));
+        }
+    }
+    pair.mode = Mode::Writeback;
+    let mut dirty = input(&pair, 20 * GIB);
+    dirty.unwritten.possible = true;
+    let plan = resize(dirty, &scene.facts).unwrap();
+    assert_eq!(steps(&plan)[0], (Drain, now));
+    assert_eq!(steps(&plan)[1..], steps(&smaller));
+    // A module of dm-cache has no such size.
+    pair.target = Target::DmCache;
+    pair.mode = Mode::Writethrough;
+    let plan = resize(input(&pair, 20 * GIB), &scene.facts).unwrap();
+    assert_eq!(plan.reply.steps[0].kind, StepKind::Detach);
+}
+
 #[test]
 fn a_dirty_cache_is_drained_first_and_gets_its_mode_last() {
-    let (scene, mut pair) = shared(&[(MIB, 50 * GIB, true)]);
+    let (scene, mut pair) = enclosed();
     pair.mode = Mode::Writeback;
-    let mut dirty = input(&pair, GIB);
+    let mut dirty = input(&pair, 80 * GIB);
     dirty.unwritten = Unwritten {
         possible: true,
         bytes: 4096,
@@ -107,7 +160,7 @@ fn a_dirty_cache_is_drained_first_and_gets_its_mode_last() {
     let steps = &plan.reply.steps;
     assert_eq!((steps[0].kind, steps[0].bytes), (StepKind::Drain, 4096));
     assert_eq!(steps.last().unwrap().kind, StepKind::EnableWriteback);
-    let mut stuck = input(&pair, GIB);
+    let mut stuck = input(&pair, 80 * GIB);
     stuck.unwritten = Unwritten {
         possible: true,
         stuck: Some("ssd-gone-dirty".into()),
@@ -123,8 +176,9 @@ fn a_dirty_cache_is_drained_first_and_gets_its_mode_last() {
 #[test]
 fn the_new_partition_leaves_the_rest_where_caches_can_use_it() {
     let own = (50 * GIB, 100 * GIB, true);
-    // Alone: at the beginning of its space, also if it grows.
-    assert_eq!(place(&[own], 20 * GIB), Ok((MIB, 20 * GIB)));
+    // Alone: where it is, so that its copies stay; at the beginning of its space, if it does not fit there.
+    assert_eq!(place(&[own], 20 * GIB), Ok((50 * GIB, 20 * GIB)));
+    assert_eq!(place(&[own], 149 * GIB), Ok((50 * GIB, 149 * GIB)));
     assert_eq!(place(&[own], END - MIB), Ok((MIB, END - MIB)));
     // Behind a cache: at the end, so that both can use the rest.
     let parts = [own, (MIB, 50 * GIB, true)];
@@ -170,6 +224,15 @@ fn other_partitions_and_other_sizes_are_refused() {
         (failure.kind, failure.name.as_str()),
         (Kind::NotResizable, "system")
     );
+    // The record in the initial file systems matches a partition that has grown.
+    let mut grows = input(&pair, 80 * GIB);
+    grows.in_initramfs = true;
+    assert!(resize(grows, &scene.facts).is_ok());
+    let (enclosed, other) = enclosed();
+    let mut moves = input(&other, 80 * GIB);
+    moves.in_initramfs = true;
+    let failure = resize(moves, &enclosed.facts).unwrap_err();
+    assert_eq!(failure.kind, Kind::NotResizable);
     let old = scene.with(|s| s.at("sdb").table_type = "dos".into());
     let failure = resize(input(&pair, GIB), &old.facts).unwrap_err();
     assert_eq!(failure.kind, Kind::SsdTable);
