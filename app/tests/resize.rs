@@ -148,6 +148,6 @@ async fn what_fails_is_told_with_what_is_left(opened: &Opened) {
             .find(|dialog| dialog.is_mapped() && hand::words(dialog).contains("Could Not Change"))
     })
     .await;
-    says(&failure, "Nothing is lost: the cache is removed").await;
+    says(&failure, "Nothing was changed.").await;
     hand::press(&failure, "Close").await;
 }
