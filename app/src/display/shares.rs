@@ -328,7 +328,10 @@ mod tests {
             shown(&layout(), 130),
             [other(100), free(20), own(130), other(7)]
         );
-        assert_eq!(shown(&layout(), 140), [other(100), own(140), free(10), other(7)]);
+        assert_eq!(
+            shown(&layout(), 140),
+            [other(100), own(140), free(10), other(7)]
+        );
         assert_eq!(shown(&layout(), 150), [other(100), own(150), other(7)]);
         // Behind another cache: at the end, so that both can use the rest.
         let mut parts = layout();

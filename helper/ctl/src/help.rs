@@ -130,9 +130,7 @@ fn about(path: &str) -> (String, Option<String>) {
         "flush" => {
             gettext("Write everything to the disk that is not yet on it, and keep the cache")
         }
-        "resize" => gettext(
-            "Give a cache another share of its SSD; the disk stays in use",
-        ),
+        "resize" => gettext("Give a cache another share of its SSD; the disk stays in use"),
         "remove" => {
             gettext("Write everything to the disk, release the SSD, and restore the plain disk")
         }

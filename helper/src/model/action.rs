@@ -337,9 +337,7 @@ impl Action {
             Self::Map(_) | Self::Prepare(_) | Self::ResizeCache(_) => cache_bytes,
             Self::CreatePartition(pair)
             | Self::DeletePartition(pair)
-            | Self::ResizePartition(pair) => {
-                pair.partition.as_ref().map_or(0, |made| made.size)
-            }
+            | Self::ResizePartition(pair) => pair.partition.as_ref().map_or(0, |made| made.size),
             _ if self.ends_dirt() => dirty_bytes,
             _ => 0,
         };

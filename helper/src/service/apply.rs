@@ -8,9 +8,9 @@
 
 mod creation;
 mod drain;
+mod in_place;
 mod other;
 mod removal;
-mod in_place;
 mod resize;
 mod settle;
 mod undo;

@@ -46,7 +46,10 @@ impl Service {
             return;
         };
         // A module of before does not say it.
-        let used = status.sample.event("ssd_sectors").saturating_mul(SECTOR_BYTES);
+        let used = status
+            .sample
+            .event("ssd_sectors")
+            .saturating_mul(SECTOR_BYTES);
         let active = status.state == CacheState::Active.as_str();
         if used == 0 || bytes < used + PARTITION_UNIT || !active || status.sample.dirty_sectors > 0
         {

@@ -359,9 +359,7 @@ fn involved(actions: &[Action]) -> Option<[Ident; 2]> {
     let changes_table = |action: &&Action| {
         matches!(
             action,
-            Action::CreatePartition(_)
-                | Action::DeletePartition(_)
-                | Action::ResizePartition(_)
+            Action::CreatePartition(_) | Action::DeletePartition(_) | Action::ResizePartition(_)
         )
     };
     let pair = actions.iter().find_map(Action::pair)?;

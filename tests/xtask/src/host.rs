@@ -8,12 +8,17 @@ use tandem_harness::deps::Need;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{crates, verify};
+use crate::{crates, rust_tests, verify};
 use tandem_harness::layer::{Layer, Run, When};
 use tandem_harness::run;
 
 /// Longest subject of a commit, in characters.
 const SUBJECT: usize = 72;
+
+/// Cargo starts this program in place of the compiler, with the compiler's command, for the packages of the work tree.
+const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+/// As a wrapper it compiles and looks: the layers that build a package find its faults then.
+const CLIPPY: &str = "clippy-driver";
 
 /// The layers, in the order in which they run.
 pub fn layers() -> Vec<Layer> {
@@ -53,7 +58,11 @@ fn style(run: &mut Run) -> Result<()> {
         "warnings",
     ];
     if run.wants("clippy") {
-        run.command("clippy", &mut cargo(&lint));
+        let mut clippy = cargo(&lint[..4]);
+        if std::env::var_os(WRAPPER).is_some_and(|wraps| wraps == CLIPPY) {
+            clippy.args(rust_tests::built().flat_map(|package| ["--exclude", package]));
+        }
+        run.command("clippy", clippy.args(&lint[4..]));
     }
     // A call of its own has no feature but those that these programs are built with.
     let start = lint.map(|word| match word {

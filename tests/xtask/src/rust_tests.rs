@@ -110,6 +110,12 @@ const FRESH: [(&str, &[&str]); 4] = [
     ("fresh cuts of the index", &["torn", "--seeds", "2"]),
 ];
 
+/// The packages whose targets are all built in each run.
+pub fn built() -> impl Iterator<Item = &'static str> {
+    let several = PROGRAMS.into_iter().chain(TOOLS).chain(ENGINE);
+    several.chain([APP])
+}
+
 fn programs(run: &mut Run) -> Result<()> {
     cargo_tests::run_again(run, &PROGRAMS, false, &[], &WITH_DM_CACHE)
 }
@@ -131,6 +137,7 @@ static WITH_DM_CACHE: [Again; 2] = [
         without: &[
             "drain::",
             "giving_up::",
+            "in_place::",
             "reboot::",
             "undo::",
             "writeback::",

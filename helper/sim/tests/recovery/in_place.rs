@@ -14,11 +14,6 @@ const LESS: u64 = 1 << 30;
 
 const WAYS: [[u64; 2]; 2] = [[LESS, AFTER], [AFTER, LESS]];
 
-/// dm-cache has no such size.
-fn has_sizes() -> bool {
-    super::common::target() == Target::Tandem
-}
-
 async fn share(name: &str, mode: Mode, sizes: [u64; 2]) -> Share {
     let name = format!("in-place-{name}-{mode}-{}", sizes[0] >> 30);
     Share::with(&name, mode, sizes, false).await
@@ -31,7 +26,7 @@ async fn used(share: &Share) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn a_share_that_stays_in_its_place_keeps_copies_while_its_disk_stays_mounted() {
-    for mode in super::common::modes().into_iter().filter(|_| has_sizes()) {
+    for mode in super::common::modes() {
         for sizes in WAYS {
             let share = share("whole", mode, sizes).await;
             let before = used(&share).await;
@@ -58,7 +53,7 @@ async fn a_share_that_stays_in_its_place_keeps_copies_while_its_disk_stays_mount
 
 #[tokio::test(start_paused = true)]
 async fn a_killed_job_is_finished() {
-    for mode in super::common::modes().into_iter().filter(|_| has_sizes()) {
+    for mode in super::common::modes() {
         for sizes in WAYS {
             for (at, after) in (0..4).flat_map(|at| [(at, false), (at, true)]) {
                 let what = format!("killed-{at}-{after}");
@@ -76,7 +71,7 @@ async fn a_killed_job_is_finished() {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_power_cut_the_cache_starts_whatever_was_done() {
-    for mode in super::common::modes().into_iter().filter(|_| has_sizes()) {
+    for mode in super::common::modes() {
         for sizes in WAYS {
             for (at, after) in (0..4).flat_map(|at| [(at, false), (at, true)]) {
                 let what = format!("cut-{at}-{after}");
@@ -94,7 +89,7 @@ async fn after_a_power_cut_the_cache_starts_whatever_was_done() {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_that_fails_leaves_the_old_size() {
-    for mode in super::common::modes().into_iter().filter(|_| has_sizes()) {
+    for mode in super::common::modes() {
         for sizes in WAYS {
             let count = share("count", mode, sizes).await;
             for (at, step) in count.plan.reply.steps.iter().enumerate() {
@@ -128,9 +123,6 @@ impl Watcher for Impatient {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_cancelled_leaves_the_cache_as_it_was() {
-    if !has_sizes() {
-        return;
-    }
     let share = share("cancelled", Mode::Writeback, WAYS[0]).await;
     share.world.set_drain_rate(1_000);
     let job = apply::run(&share.host, &share.store, &share.plan, 0, &Impatient);

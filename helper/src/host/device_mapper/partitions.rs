@@ -122,7 +122,9 @@ impl DeviceMapper {
             _ if now == size => Ok(()),
             Err(e) => Err(e),
             Ok(()) if now > size => Ok(()),
-            Ok(()) => Err(step("the partition is smaller than it was to be").device(&made.ident.text)),
+            Ok(()) => {
+                Err(step("the partition is smaller than it was to be").device(&made.ident.text))
+            }
         }
     }
 

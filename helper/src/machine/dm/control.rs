@@ -411,7 +411,10 @@ impl Control {
         })?;
         match now(&self.status(uuid)?) {
             Some(sectors) if sectors == ssd_sectors => Ok(()),
-            _ => Err(other("give the cache another size", "the cache keeps its size")),
+            _ => Err(other(
+                "give the cache another size",
+                "the cache keeps its size",
+            )),
         }
     }
 

@@ -52,7 +52,11 @@ pub(super) fn any_machine(rng: &mut fastrand::Rng) -> Machine {
     };
     let groups = rng.u32(1..=3);
     // Every fourth SSD has another size than when its cache was made.
-    let made_groups = if rng.u8(..4) == 0 { rng.u32(1..=4) } else { groups };
+    let made_groups = if rng.u8(..4) == 0 {
+        rng.u32(1..=4)
+    } else {
+        groups
+    };
     let slots = u64::from(groups) << (run_shift + way_shift);
     let (disk_block, block_sectors) = *pick(rng, &[(1, 1), (1, 1), (1, 1), (8, 8), (1, 8)]);
     let odd = *pick(rng, &[0, 0, 8, 13]) & !(disk_block - 1);

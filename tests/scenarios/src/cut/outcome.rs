@@ -121,10 +121,7 @@ impl Seen {
             "" => Progress::NotBegun,
             _ => Progress::At(action(&serde_json::from_str(intent)?)?),
         };
-        Ok(Self {
-            progress,
-            recorded,
-        })
+        Ok(Self { progress, recorded })
     }
 
     /// Whether data is being written back.

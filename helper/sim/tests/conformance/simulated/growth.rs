@@ -42,11 +42,9 @@ async fn the_cache_uses_all_of_an_ssd_that_grows() {
     };
     let (before, size) = (slots().await, cache.ssd_text().await.unwrap().size);
     levers.grow(&bench.spec.ssd, size * 2).await.unwrap();
-    if common::target() == Target::Tandem {
-        let grown = async { while slots().await != before * 2 {} };
-        let limit = Duration::from_secs(60);
-        tokio::time::timeout(limit, grown).await.unwrap();
-    }
+    let grown = async { while slots().await != before * 2 {} };
+    let limit = Duration::from_secs(60);
+    tokio::time::timeout(limit, grown).await.unwrap();
     assert_eq!(cache.state().await.unwrap(), CacheState::Active);
     bench.machine.remove(&cache).await.unwrap();
     bench.as_before(&points).await;

@@ -119,10 +119,16 @@ fn a_share_that_stays_in_its_place_keeps_its_cache() {
     // The partition is never smaller than the cache on it.
     let larger = resize(input(&pair, 80 * GIB + 1), &scene.facts).unwrap();
     let size = 80 * GIB;
-    assert_eq!(steps(&larger), [(ResizePartition, size), (ResizeCache, size)]);
+    assert_eq!(
+        steps(&larger),
+        [(ResizePartition, size), (ResizeCache, size)]
+    );
     let smaller = resize(input(&pair, 20 * GIB), &scene.facts).unwrap();
     let size = 20 * GIB;
-    assert_eq!(steps(&smaller), [(ResizeCache, size), (ResizePartition, size)]);
+    assert_eq!(
+        steps(&smaller),
+        [(ResizeCache, size), (ResizePartition, size)]
+    );
     for plan in [&larger, &smaller] {
         assert!(plan.reply.warnings.is_empty());
         for action in &plan.actions {
@@ -130,7 +136,10 @@ fn a_share_that_stays_in_its_place_keeps_its_cache() {
             assert_eq!(to.ssd.part_uuid, pair.ssd.part_uuid, "the same partition");
             assert_eq!(to.ssd.start, MIB);
             let made = to.partition.as_ref().unwrap();
-            assert_eq!((made.start, made.size, made.new_table), (MIB, to.ssd.text.size, true));
+            assert_eq!(
+                (made.start, made.size, made.new_table),
+                (MIB, to.ssd.text.size, true)
+            );
         }
     }
     pair.mode = Mode::Writeback;
