@@ -381,7 +381,6 @@ static int tandem_preresume(struct dm_target *ti)
 	if (t->live && t->args.ssd_sectors && td_active(&t->engine) &&
 	    t->args.ssd_sectors != t->super.ssd_sectors)
 		r = tandem_resize(t);
-	t->args.ssd_sectors = 0;
 	if (!r && td_active(&t->engine) && !fresh)
 		r = tandem_identity_running(t);
 	if (r && !t->live)
@@ -406,6 +405,8 @@ static int tandem_preresume(struct dm_target *ti)
 	t->disk_seq = seq;
 	/* As in tandem_take_over(). */
 	smp_store_release(&t->live, true);
+	/* Messages come from now on. */
+	smp_store_release(&t->args.ssd_sectors, 0);
 	t->args.cold = false;
 	return 0;
 }

@@ -205,8 +205,11 @@ int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 		return r;
 	if (message.order == TANDEM_ORDER_RECORDED)
 		return tandem_loss_recorded(t);
-	/* The table is not resumed yet, or its engine has moved to another table. */
-	if (!smp_load_acquire(&t->live))
+	/*
+	 * The table is not resumed yet, or its engine has moved to another table, or is being
+	 * exchanged for a larger or smaller one.
+	 */
+	if (!smp_load_acquire(&t->live) || smp_load_acquire(&t->args.ssd_sectors))
 		return -EBUSY;
 	switch (message.order) {
 	case TANDEM_ORDER_DROP:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The SSD of a cache that is in use gets larger or smaller.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -155,6 +157,22 @@ fn under_load() -> Result<()> {
     let (rig, model) = made_small(config("writethrough"))?;
     ends_at(&rig, LARGE)?;
     let load = Load::start(&rig.path()?, &model, 4);
+    let name = rig.name.clone();
+    let done = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&done);
+    // Messages come at any moment, and are refused while the cache gets its size.
+    let teller = thread::spawn(move || {
+        let mut refused = 0;
+        while !ended.load(Ordering::Relaxed) {
+            match Dm::tell(&name, "drop") {
+                Ok(()) => {}
+                Err(error) if format!("{error:#}").contains("busy") => refused += 1,
+                Err(error) => return Err(error),
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(refused)
+    });
     let modes = ["writeback", "writearound", "writethrough"];
     for (round, mode) in modes.iter().cycle().take(9).enumerate() {
         thread::sleep(Duration::from_millis(100));
@@ -165,6 +183,9 @@ fn under_load() -> Result<()> {
         resize(&rig, mode, sectors)?;
         device.message("flush stop")?;
     }
+    done.store(true, Ordering::Relaxed);
+    let refused = teller.join().map_err(|_| anyhow!("the teller"))??;
+    ensure!(refused > 0, "no message came while the size was changed");
     let model = load.finish()?;
     rig.quiet()?;
     rig.equals(&model)
