@@ -91,10 +91,9 @@ static int index_start_anew(struct tandem *t)
 	return r;
 }
 
-int tandem_index_load(struct tandem *t, bool lost)
+int tandem_index_load(struct tandem *t, bool lost, struct tandem_ahead *ahead)
 {
 	bool clean = t->super.incompat & TD_SUPER_CLEAN;
-	struct tandem_ahead *ahead;
 	int r;
 
 	/* The engine cannot be fed twice; no request was served since. */
@@ -105,11 +104,7 @@ int tandem_index_load(struct tandem *t, bool lost)
 		DMERR("Cannot flush the SSD: %d", r);
 		return r;
 	}
-	ahead = tandem_ahead_alloc(t);
-	if (!ahead)
-		return -ENOMEM;
 	r = read_index(t, ahead);
-	tandem_ahead_free(ahead);
 	/*
 	 * In bypass all answered writes were on the disk. Quarters that the SSD
 	 * records as dirty were recorded while they were written; the disk is newer.

@@ -11,6 +11,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 
+#include "ahead.h"
 #include "identity_io.h"
 #include "job.h"
 #include "tandem-compat.h"
@@ -290,6 +291,7 @@ static int judge_disk(struct tandem *t, bool left, bool *drop)
 /* The index of a cache that was in use, or an empty one. */
 static int start_cache(struct tandem *t, bool left)
 {
+	struct tandem_ahead *ahead;
 	bool lost, drop, durable;
 	int r;
 
@@ -308,7 +310,11 @@ static int start_cache(struct tandem *t, bool left)
 	t->engine.ledger.super.incompat = t->super.incompat;
 	lost = tandem_loss_noted(t) ||
 	       (t->args.lost && t->args.lost >= t->super.sequence);
-	r = tandem_index_load(t, lost);
+	ahead = tandem_ahead_alloc(t);
+	if (!ahead)
+		return -ENOMEM;
+	r = tandem_index_load(t, lost, ahead);
+	tandem_ahead_free(ahead);
 	if (r)
 		return r;
 	drop = t->args.cold || lost;
@@ -378,13 +384,13 @@ static int tandem_preresume(struct dm_target *ti)
 	r = t->live ? drop_if_cold(t, left) : start_cache(t, left);
 	if (r)
 		return r;
-	if (t->live && t->args.ssd_sectors && td_active(&t->engine) &&
-	    t->args.ssd_sectors != t->super.ssd_sectors)
-		r = tandem_resize(t);
-	if (!r && td_active(&t->engine) && !fresh)
+	if (td_active(&t->engine) && !fresh)
 		r = tandem_identity_running(t);
 	if (r && !t->live)
 		return r;
+	if (!r && t->live && td_active(&t->engine) && t->args.ssd_sectors &&
+	    t->args.ssd_sectors != t->super.ssd_sectors)
+		r = tandem_resize(t);
 	/* A device that is already in use goes on, past the SSD. */
 	if (r)
 		tandem_ssd_failed(t, &woken);

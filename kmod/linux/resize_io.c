@@ -12,8 +12,8 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
+#include "ahead.h"
 #include "resize.h"
-#include "tandem.h"
 
 /* Z1; what becomes durable here is mostly nothing. */
 static bool is_at_rest(struct tandem *t)
@@ -67,7 +67,8 @@ static int write_index(struct tandem *t, const struct td_engine *old, void *buff
 }
 
 /* Z2: each write of a superblock flushes the SSD first. Then the new index is loaded. */
-static int change_format(struct tandem *t, const struct td_engine *old, void *buffer)
+static int change_format(struct tandem *t, const struct td_engine *old, void *buffer,
+			 struct tandem_ahead *ahead)
 {
 	u32 flags = (t->super.incompat | TD_SUPER_CLEAN) & ~TD_SUPER_COLD;
 	int r;
@@ -84,31 +85,28 @@ static int change_format(struct tandem *t, const struct td_engine *old, void *bu
 		return r;
 	t->engine.ledger.super.incompat = t->super.incompat;
 	t->loaded = false;
-	return tandem_index_load(t, false);
+	return tandem_index_load(t, false, ahead);
 }
 
 int tandem_resize(struct tandem *t)
 {
 	unsigned int noio = memalloc_noio_save();
 	struct td_engine *old = kvmalloc(sizeof(*old), GFP_KERNEL);
+	struct tandem_ahead *ahead = tandem_ahead_alloc(t);
 	void *buffer = vmalloc(TD_LOAD_BYTES);
 	const struct td_super before = t->super;
 	int r = 0;
 
 	memalloc_noio_restore(noio);
-	if (!old || !buffer || !is_at_rest(t) ||
-	    td_super_resize(&before, t->args.ssd_sectors, &t->super)) {
-		DMWARN("%s: cannot get another size now, and goes on as it is",
-		       dm_table_device_name(t->ti->table));
-		goto out;
-	}
-	if (exchange_engine(t, old)) {
-		DMWARN("%s: no memory for another size, goes on as it is",
+	if (!old || !ahead || !buffer || !is_at_rest(t) ||
+	    td_super_resize(&before, t->args.ssd_sectors, &t->super) ||
+	    exchange_engine(t, old)) {
+		DMWARN("%s: something is dirty or there is no memory: it keeps its size",
 		       dm_table_device_name(t->ti->table));
 		t->super = before;
 		goto out;
 	}
-	r = change_format(t, old, buffer);
+	r = change_format(t, old, buffer, ahead);
 	tandem_memory_free(old);
 	tandem_cleaner_inherit(t, t);
 	if (!r && !is_at_rest(t))
@@ -118,5 +116,7 @@ int tandem_resize(struct tandem *t)
 out:
 	kvfree(old);
 	vfree(buffer);
+	if (ahead)
+		tandem_ahead_free(ahead);
 	return r;
 }

@@ -229,6 +229,7 @@ int tandem_super_check_size(struct tandem *t, char **why)
 		*why = "SSD is smaller than ssd_sectors";
 		return -ENOSPC;
 	}
+	t->args.ssd_sectors = td_sectors_used(t->args.ssd_sectors);
 	return explain_refusal(td_super_resize(&t->super, t->args.ssd_sectors, &sb), why);
 }
 

@@ -34,6 +34,7 @@
 
 #define DM_MSG_PREFIX "tandem"
 
+struct tandem_ahead;
 struct tandem_job;
 struct tandem_loss;
 struct tandem_probe;
@@ -441,8 +442,11 @@ int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
 /* index_io.c: process context, may sleep. 0 or an error. */
 /* Write an empty index. */
 int tandem_index_format(struct tandem *t);
-/* Read the index; @lost: that cache lost its SSD, so the index is made anew. */
-int tandem_index_load(struct tandem *t, bool lost);
+/*
+ * Read the index, with memory for reading ahead; @lost: that cache lost its SSD, so the index
+ * is made anew.
+ */
+int tandem_index_load(struct tandem *t, bool lost, struct tandem_ahead *ahead);
 /* Forget all clean copies, group by group. Takes the lock. */
 void tandem_index_drop(struct tandem *t);
 
