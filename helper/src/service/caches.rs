@@ -80,7 +80,7 @@ impl Service {
                 self.let_grow(live, &facts).await;
                 let ssd = facts.ssd(&pair).filter(|ssd| ssd.number == live.ssd);
                 if let Some(ssd) = ssd {
-                    self.use_all_of_ssd(&record.pair, ssd).await;
+                    self.use_all_of_ssd(&record, ssd).await;
                 }
                 let disk = leads_to(live, &pair, &facts);
                 if ssd.is_some() && disk {

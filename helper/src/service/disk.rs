@@ -10,6 +10,8 @@ use crate::model::live::LiveMapping;
 use crate::model::record::CacheRecord;
 use tandem_api::{CacheState, Mode, SECTOR_BYTES, Sharing, Target};
 
+/// No cache uses more of its SSD (kmod/FORMAT.md).
+const MOST_SSD_BYTES: u64 = 32 << 40;
 /// Partitions begin and end at multiples of so many bytes, as a rule.
 const PARTITION_UNIT: u64 = 1 << 20;
 
@@ -36,10 +38,17 @@ impl Service {
     }
 
     /// Has a cache use all of an SSD, a partition or a volume that has grown, once nothing is dirty. There is one attempt for
-    /// each size, and none for what rounding leaves.
-    pub(super) async fn use_all_of_ssd(&self, pair: &Pair, ssd: &Device) {
-        let (uuid, bytes) = (&pair.uuid, ssd.ident.text.size);
-        if pair.target != Target::Tandem || pair.ssd.is_memory() || self.job(uuid).is_some() {
+    /// each size and mode (in write-back something may become dirty just then), and none for what rounding leaves.
+    pub(super) async fn use_all_of_ssd(&self, record: &CacheRecord, ssd: &Device) {
+        let pair = &record.pair;
+        // An older kernel of the machine may have a module in its initial file system that refuses such a cache.
+        if record.in_initramfs {
+            return;
+        }
+        let (uuid, bytes) = (&pair.uuid, ssd.ident.text.size.min(MOST_SSD_BYTES));
+        let planned = self.store.intents().iter().any(|job| job.uuid == *uuid);
+        let ours = pair.target == Target::Tandem && !pair.ssd.is_memory();
+        if !ours || planned || self.job(uuid).is_some() {
             return;
         }
         let Ok(status) = self.host.status(uuid).await else {
@@ -55,8 +64,9 @@ impl Service {
         {
             return;
         }
-        let before = self.inner().grown_ssds.insert(uuid.clone(), bytes);
-        if before == Some(bytes) {
+        let attempt = (bytes, status.mode);
+        let before = self.inner().grown_ssds.insert(uuid.clone(), attempt);
+        if before == Some(attempt) {
             return;
         }
         let mut new = pair.clone();
@@ -64,7 +74,13 @@ impl Service {
         if let Some(made) = &mut new.partition {
             made.size = bytes;
         }
-        let grown = self.host.apply(&Action::ResizeCache(new.clone())).await;
+        if let Err(e) = self.host.apply(&Action::ResizeCache(new.clone())).await {
+            tracing::error!(
+                uuid,
+                "the SSD has grown, and its cache uses a part of it only: {e}"
+            );
+            return;
+        }
         let recorded = self.store.change_cache(uuid, |record| CacheRecord {
             pair: Pair {
                 ssd: new.ssd,
@@ -73,13 +89,9 @@ impl Service {
             },
             ..record
         });
-        match (grown, recorded) {
-            (Ok(()), Ok(_)) => tracing::info!(uuid, bytes, "the SSD has grown"),
-            (Ok(()), Err(e)) => tracing::warn!(uuid, "the SSD has grown: {e}"),
-            (Err(e), _) => tracing::error!(
-                uuid,
-                "the SSD has grown, and its cache uses a part of it only: {e}"
-            ),
+        match recorded {
+            Ok(_) => tracing::info!(uuid, bytes, "the SSD has grown"),
+            Err(e) => tracing::warn!(uuid, "the SSD has grown: {e}"),
         }
     }
 

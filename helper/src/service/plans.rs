@@ -227,6 +227,7 @@ impl Service {
             mount_points: device.map(Device::mount_points).unwrap_or_default(),
             unwritten: self.unwritten(&record, true, &facts).await,
             in_initramfs: record.in_initramfs,
+            keeps: self.host.status(uuid).await?.sample.event("ssd_sectors") > 0,
         };
         plan::resize(input, &facts)
     }

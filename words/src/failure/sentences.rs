@@ -460,9 +460,7 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
         Kind::NotResizable if failure.name == "system" => (
             gettext("Size Cannot Be Changed"),
             gettext("The running system is on the disk of this cache."),
-            gettext(
-                "Choose a larger size if there is free space behind it on the SSD. Otherwise remove the cache, and set it up again with another size.",
-            ),
+            gettext("Remove the cache, and set it up again with another size."),
         ),
         Kind::NotResizable => (
             gettext("Size Cannot Be Changed"),

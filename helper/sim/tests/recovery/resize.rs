@@ -71,6 +71,7 @@ impl Share {
                 ..Unwritten::default()
             },
             in_initramfs: false,
+            keeps: crate::common::target() == Target::Tandem,
         };
         let plan = plan::resize(input, &facts).unwrap();
         Self {

@@ -4,7 +4,7 @@
 use super::{Plan, Subject, Unwritten, partition};
 use crate::model::action::{Action, Pair, Partition};
 use crate::model::facts::{Device, Facts, Ident};
-use tandem_api::{DeviceText, Failure, JobKind, Kind, Mode, Target, Warning, WarningKind};
+use tandem_api::{DeviceText, Failure, JobKind, Kind, Mode, Warning, WarningKind};
 
 /// The facts about a cache that is to get another share.
 pub struct ResizeInput<'a> {
@@ -18,6 +18,8 @@ pub struct ResizeInput<'a> {
     pub unwritten: Unwritten,
     /// The running system is on the disk.
     pub in_initramfs: bool,
+    /// The module can change the size of a cache that is in use.
+    pub keeps: bool,
 }
 
 /// The plan that gives a cache a partition of another size. The disk stays in use. If the partition can begin where it
@@ -25,8 +27,8 @@ pub struct ResizeInput<'a> {
 /// SSD: the mapping passes everything to the disk meanwhile, and the copies are lost.
 ///
 /// # Errors
-/// `NotResizable` if the service did not make the partition, or for the disk of the running system if its cache does not
-/// just grow: the initial file systems have a copy of the record, which could start the old cache with old copies. `UnwrittenData`, `SsdTooSmall`,
+/// `NotResizable` if the service did not make the partition, or for the disk of the running system: the initial file
+/// systems have a copy of the record, which could start the old cache with old copies, and perhaps an older module. `UnwrittenData`, `SsdTooSmall`,
 /// `SsdNoFreeSpace`, `DeviceGone`; `InvalidArgument` if the size is the present one.
 pub fn resize(input: ResizeInput<'_>, facts: &Facts) -> Result<Plan, Failure> {
     let ResizeInput { pair, .. } = input;
@@ -38,6 +40,9 @@ pub fn resize(input: ResizeInput<'_>, facts: &Facts) -> Result<Plan, Failure> {
         };
         return Err(refused(Kind::NotResizable).name(name));
     };
+    if input.in_initramfs {
+        return Err(refused(Kind::NotResizable).name("system"));
+    }
     let unwritten = &input.unwritten;
     if let Some(reason) = unwritten.stuck.as_ref().filter(|_| unwritten.possible) {
         return Err(refused(Kind::UnwrittenData)
@@ -50,13 +55,7 @@ pub fn resize(input: ResizeInput<'_>, facts: &Facts) -> Result<Plan, Failure> {
     let ssd = ssd.ok_or_else(|| refused(Kind::DeviceGone))?;
     let (ident, planned) = partition::replaced(input.bytes, own, ssd, facts)?;
     // What is recorded of a partition may be old; the new size begins with what is there.
-    let stays = planned.start == own.ident.start && pair.target == Target::Tandem;
-    // Those in the initial file systems know a partition that has grown, but none that has shrunk.
-    let known = stays && planned.size > own.ident.text.size;
-    if input.in_initramfs && !known {
-        return Err(refused(Kind::NotResizable).name("system"));
-    }
-    if stays {
+    if planned.start == own.ident.start && input.keeps {
         return Ok(in_place(input, own, planned));
     }
 

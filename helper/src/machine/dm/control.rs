@@ -33,6 +33,9 @@ use tandem_api::{CacheState, DirtyLimit, Mode, Target};
 /// The folder in which the kernel shows each block device by its number.
 const NUMBERS: &str = "/sys/dev/block";
 
+/// No cache uses more of its SSD: it has at most 2^31 slots of 32 sectors.
+const MOST_SSD_SECTORS: u64 = 1 << 36;
+
 type DmResult<T> = Result<T, DmFailure>;
 
 /// The table with the SSD in the place of the part of the SSD that has the copies; an empty text if the SSD is gone.
@@ -388,7 +391,7 @@ impl Control {
     /// If the target refuses the length: then the mapping is as before. If the SSD fails now: then the mapping goes on
     /// with the disk alone, unless the disk lacks data.
     pub fn grow(&self, uuid: &str, sectors: u64) -> DmResult<()> {
-        self.replace_table(uuid, |length, target, parameters| {
+        self.replace_table(uuid, DmFlags::empty(), |length, target, parameters| {
             let ours = [TARGET, DM_CACHE].contains(&target);
             Ok((ours && length < sectors).then(|| (sectors, parameters.to_owned())))
         })
@@ -399,22 +402,28 @@ impl Control {
     /// # Errors
     /// As for [`Self::grow`]; also if the cache goes on with the size that it had.
     pub fn resize(&self, uuid: &str, ssd_sectors: u64) -> DmResult<()> {
-        let now = |line: &StatusLine| line.counters.get("ssd_sectors").copied();
-        if now(&self.status(uuid)?) == Some(ssd_sectors) {
+        let wanted = ssd_sectors.min(MOST_SSD_SECTORS);
+        let failed = |why| other("give the cache another size", why);
+        // A cache that has lost its SSD has no size.
+        let has_it = |line: &StatusLine| match line.counters.get("ssd_sectors") {
+            _ if line.reason != "-" => Err(failed("the SSD has failed")),
+            None => Err(failed("the module is too old")),
+            Some(sectors) => Ok(*sectors == wanted),
+        };
+        if has_it(&self.status(uuid)?)? {
             return Ok(());
         }
-        self.replace_table(uuid, |length, target, parameters| {
+        // What the file system would write while it is frozen could be dirty then.
+        let flags = DmFlags::DM_SKIP_LOCKFS;
+        self.replace_table(uuid, flags, |length, target, parameters| {
             let table: Tandem = parameters
                 .parse()
                 .map_err(|_| other("read the table", "another form"))?;
-            Ok((target == TARGET).then(|| (length, table.with_ssd_sectors(ssd_sectors))))
+            Ok((target == TARGET).then(|| (length, table.with_ssd_sectors(wanted))))
         })?;
-        match now(&self.status(uuid)?) {
-            Some(sectors) if sectors == ssd_sectors => Ok(()),
-            _ => Err(other(
-                "give the cache another size",
-                "the cache keeps its size",
-            )),
+        match has_it(&self.status(uuid)?)? {
+            true => Ok(()),
+            false => Err(failed("the cache keeps its size")),
         }
     }
 
@@ -423,6 +432,7 @@ impl Control {
     fn replace_table(
         &self,
         uuid: &str,
+        flags: DmFlags,
         change: impl Fn(u64, &str, &str) -> DmResult<Option<(u64, String)>>,
     ) -> DmResult<()> {
         self.with(uuid, |id| {
@@ -433,12 +443,13 @@ impl Control {
             let Some((sectors, new)) = change(*length, target, parameters)? else {
                 return Ok(());
             };
-            // In write-through with nothing dirty the disk lacks nothing.
+            // With nothing dirty the disk lacks nothing, in write-through and during a flush.
             let complete = self.status(uuid).is_ok_and(|line| {
-                line.mode != Mode::Writeback && line.sample(0).dirty_sectors == 0
+                let through = line.mode != Mode::Writeback || line.state == "flushing";
+                through && line.dirty == 0
             });
             self.load(uuid, &[(0, sectors, target.clone(), new)])?;
-            let swapped = self.swap(id);
+            let swapped = self.swap_with(id, flags);
             if swapped.is_err() && complete && self.suspended(id).unwrap_or(true) {
                 // The new table is in force and cannot start, and the kernel has forgotten the old one. Requests must
                 // not wait for ever.

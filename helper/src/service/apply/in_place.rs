@@ -61,7 +61,8 @@ pub(super) async fn resize(
 /// Finishes the job of a cache that works; else the cache keeps the size that it has.
 ///
 /// # Errors
-/// What could not be put right; the record stays, and the next start tries again.
+/// Why the job could not be finished; it is undone then, as any that fails. What was not undone leaves a part of the
+/// partition unused, and the service has the cache use it.
 pub(super) async fn recover(
     host: &dyn Host,
     store: &Store,
