@@ -12,7 +12,7 @@ use crate::UUID;
 
 const LESS: u64 = 1 << 30;
 
-const WAYS: [[u64; 2]; 2] = [[LESS, AFTER], [AFTER, LESS]];
+const WAYS: [[u64; 2]; 2] = [[AFTER, LESS], [LESS, AFTER]];
 
 async fn share(name: &str, mode: Mode, sizes: [u64; 2]) -> Share {
     let name = format!("in-place-{name}-{mode}-{}", sizes[0] >> 30);
