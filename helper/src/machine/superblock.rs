@@ -105,19 +105,20 @@ fn parse(bytes: &[u8; BYTES], copy: usize) -> Option<Carried> {
 /// If no copy can be read. A device that is shorter than a copy has no format.
 pub fn read(device: &impl FileExt) -> io::Result<Option<Carried>> {
     let mut copies = [[0; BYTES]; 2];
-    let mut failures = Vec::new();
-    for (bytes, offset) in copies.iter_mut().zip(OFFSETS) {
+    let mut unreadable = [None, None];
+    for (number, offset) in OFFSETS.into_iter().enumerate() {
+        let bytes = &mut copies[number];
         match device.read_exact_at(bytes, offset) {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             Err(e) => {
                 bytes.fill(0);
-                failures.push(e);
+                unreadable[number] = Some(e);
             }
             Ok(()) => {}
         }
     }
-    match failures.pop() {
-        Some(e) if failures.len() + 1 == copies.len() => Err(e),
+    match unreadable {
+        [Some(e), Some(_)] => Err(e),
         _ => Ok(choose(&copies)),
     }
 }

@@ -38,7 +38,7 @@ impl Service {
     }
 
     /// Has a cache use all of an SSD, a partition or a volume that has grown, once nothing is dirty. There is one attempt for
-    /// each size and mode (in write-back something may become dirty just then), and none for what rounding leaves.
+    /// each size, but for those at which something became dirty just then, and none for what rounding leaves.
     pub(super) async fn use_all_of_ssd(&self, record: &CacheRecord, ssd: &Device) {
         let pair = &record.pair;
         // An older kernel of the machine may have a module in its initial file system that refuses such a cache.
@@ -64,9 +64,8 @@ impl Service {
         {
             return;
         }
-        let attempt = (bytes, status.mode);
-        let before = self.inner().grown_ssds.insert(uuid.clone(), attempt);
-        if before == Some(attempt) {
+        let before = self.inner().grown_ssds.insert(uuid.clone(), bytes);
+        if before == Some(bytes) {
             return;
         }
         let mut new = pair.clone();
@@ -79,6 +78,10 @@ impl Service {
                 uuid,
                 "the SSD has grown, and its cache uses a part of it only: {e}"
             );
+            let status = self.host.status(uuid).await;
+            if status.is_ok_and(|status| status.sample.dirty_sectors > 0) {
+                self.inner().grown_ssds.remove(uuid);
+            }
             return;
         }
         let recorded = self.store.change_cache(uuid, |record| CacheRecord {

@@ -99,8 +99,8 @@ struct Inner {
     /// Length in sectors of the mappings (by UUID of the cache) that the service has tried to make as long as their
     /// grown disks.
     grown: BTreeMap<String, u64>,
-    /// Bytes of the SSDs (by UUID of the cache) that the service has tried to use whole, and the mode of the cache.
-    grown_ssds: BTreeMap<String, (u64, tandem_api::Mode)>,
+    /// Bytes of the SSDs (by UUID of the cache) that the service has tried to use whole.
+    grown_ssds: BTreeMap<String, u64>,
     /// Whether caches may keep their memory, or have it again.
     memory: MemoryRoom,
     /// The wear of drives in percent, by their object paths, with the time at which it was read.

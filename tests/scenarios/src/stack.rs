@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::kept::STARTED;
 use tandem_guest::disks::{self, Scratch};
@@ -22,7 +22,7 @@ const BOOT: Duration = Duration::from_secs(600);
 /// Size of each hard disk in MiB.
 const DISK_MIB: u64 = 64;
 /// Size of each SSD in MiB.
-const SSD_MIB: u64 = 80;
+const SSD_MIB: u64 = 120;
 /// The hard disks: two legs of an array, a volume group, an encrypted disk.
 const DISKS: [&str; 4] = ["LEG0001", "LEG0002", "GROUP001", "SAFE0001"];
 /// The SSDs for the array, the volume and the encrypted disk.
@@ -56,8 +56,8 @@ END
 udevadm trigger --action=change --subsystem-match=block --settle; systemctl daemon-reload
 systemctl start srv-photos.mount srv-songs.mount
 readlink -f /dev/md/photos /dev/music/songs"#;
-/// Script that makes the whole SSD a logical volume, and prints the volume's device.
-const FRONT: &str = "(vgcreate -q fast /dev/SSD && lvcreate -q -y --extents 100%FREE --name front fast) >/dev/null 2>&1 && \
+/// Script that makes most of the SSD a logical volume, and prints the volume's device.
+const FRONT: &str = "(vgcreate -q fast /dev/SSD && lvcreate -q -y --extents 75%FREE --name front fast) >/dev/null 2>&1 && \
     udevadm settle && readlink -f /dev/fast/front";
 /// Script that prints how many sectors the array's cache has read from its SSD.
 const HITS: &str = r#"dmsetup status MAPPING | awk '{ for (i = 1; i < NF; i++) if ($i == "read_hit") print $(i + 1) }'"#;
@@ -76,6 +76,14 @@ const GROW: &str = "lvextend -q --extents +100%FREE music/songs
 size=$(blockdev --getsize64 /dev/music/songs)
 for try in $(seq 300); do [ $(blockdev --getsize64 MAPPING) = $size ] && break; sleep 0.1; done
 resize2fs MAPPING && echo $((size / 1024)) $(df --output=size -k /srv/songs | tail -1)";
+
+/// Script that lets the logical volume grow that is the SSD of a cache, and prints how many sectors the volume has and the
+/// cache uses, and how many slots are in use.
+const GROW_SSD: &str = r#"lvextend -q --extents +100%FREE fast/front >&2
+size=$(blockdev --getsz /dev/fast/front)
+uses() { dmsetup status MAPPING | awk '{ for (i = 1; i < NF; i++) if ($i == "ssd_sectors") print $(i + 1) }'; }
+for try in $(seq 300); do [ "$(uses)" = "$size" ] && break; sleep 0.1; done
+echo "$size $(uses) $(dmsetup status MAPPING | awk '{ print $8 }')""#;
 
 /// Script that unlocks the encrypted disk through its cache, by the link that crypttab names, and mounts what is in it.
 const UNLOCK: &str = "udevadm settle; cryptsetup open --key-file /etc/safe.key \
@@ -111,7 +119,7 @@ const NAMES: [&str; 3] = ["photos", "songs", "safe"];
 type Test = fn(&mut Stack, &Run) -> Result<()>;
 
 /// The layer's tests. Each test starts from the machine in the state that the test before it has left.
-const CASES: [(&str, Test); 12] = [
+const CASES: [(&str, Test); 13] = [
     (
         "a part of an array or of a volume group is refused by that name",
         Stack::parts_are_refused,
@@ -135,6 +143,10 @@ const CASES: [(&str, Test); 12] = [
     (
         "the cache on a logical volume is warm after the restart",
         Stack::on_volume,
+    ),
+    (
+        "the logical volume grows, and its cache with it",
+        Stack::ssd_grows,
     ),
     (
         "write-back is refused below a volume that the start unlocks",
@@ -319,6 +331,27 @@ impl Stack {
         let hits = self.sh(&counter)?.parse::<u64>()? - before;
         run.note(&format!("{devices}; {hits} sectors came from the volume"));
         ensure!(hits >= SAVED, "only {hits} sectors came from the volume");
+        Ok(())
+    }
+
+    /// A part of what is cached stays, and the cache goes on in write-back.
+    fn ssd_grows(&mut self, run: &Run) -> Result<()> {
+        let mapping = self.below("photos")?;
+        let name = mapping.trim_start_matches("/dev/mapper/");
+        self.sh(&format!("tandemctl flush {name}"))?;
+        let told = self.sh(&GROW_SSD.replace("MAPPING", &mapping))?;
+        run.note(&told);
+        let words: Vec<_> = told.split_whitespace().collect();
+        let [size, uses, slots] = words[..] else {
+            bail!("another form: {told}");
+        };
+        ensure!(size == uses, "the cache does not use all of it: {told}");
+        let used = slots.split('/').next().unwrap_or_default();
+        ensure!(used.parse::<u64>()? > 0, "nothing stays cached: {told}");
+        self.vm()?.drop_page_cache()?;
+        let sum = self.sh("cd /srv/photos && cksum new")?;
+        let written = &self.written[0].1;
+        ensure!(sum == *written, "{sum} in place of {written}");
         Ok(())
     }
 

@@ -283,7 +283,7 @@ fn failures() -> Result<()> {
         let name = rig.name.as_str();
         thread::scope(|scope| {
             let resume = scope.spawn(move || Dm::resume_of(name));
-            thread::sleep(Duration::from_millis(u64::from(moment) * 15));
+            thread::sleep(Duration::from_millis(moment * 15));
             rig.ssd_target()?.swap(broken(&rig.ssd))?;
             resume.join().map_err(|_| anyhow!("a thread panicked"))?
         })?;
