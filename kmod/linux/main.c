@@ -105,7 +105,8 @@ static int construct_target(struct dm_target *ti, struct tandem *t, unsigned int
 	if (r)
 		return r;
 	r = tandem_super_load(t, bdev_nr_sectors(t->ssd->bdev), &ti->error);
-	if (!r && t->args.ssd_sectors)
+	t->resizes = t->args.ssd_sectors;
+	if (!r && t->resizes)
 		r = tandem_super_check_size(t, &ti->error);
 	if (r)
 		return r;
@@ -411,8 +412,9 @@ static int tandem_preresume(struct dm_target *ti)
 	t->disk_seq = seq;
 	/* As in tandem_take_over(). */
 	smp_store_release(&t->live, true);
+	t->args.ssd_sectors = 0;
 	/* Messages come from now on. */
-	smp_store_release(&t->args.ssd_sectors, 0);
+	smp_store_release(&t->resizes, false);
 	t->args.cold = false;
 	return 0;
 }

@@ -209,7 +209,7 @@ int tandem_message(struct dm_target *ti, unsigned int argc, char **argv,
 	 * The table is not resumed yet, or its engine has moved to another table, or is being
 	 * exchanged for a larger or smaller one.
 	 */
-	if (!smp_load_acquire(&t->live) || smp_load_acquire(&t->args.ssd_sectors))
+	if (!smp_load_acquire(&t->live) || smp_load_acquire(&t->resizes))
 		return -EBUSY;
 	switch (message.order) {
 	case TANDEM_ORDER_DROP:

@@ -163,6 +163,7 @@ struct tandem {
 	bool write_super;		/* a copy is missing or old: preresume writes */
 	bool new_super;			/* no copy is on the SSD yet */
 	bool grown;			/* the SSD's superblock has a smaller disk */
+	bool resizes;			/* until the end of preresume: args.ssd_sectors counts */
 	u64 disk_seq;			/* diskseq of the disk that the index is of; 0: none */
 	enum td_start start;		/* of the last start; for status */
 	bool owns_super;		/* super_lock: from preresume to the stop */
