@@ -10,8 +10,9 @@
  */
 #include "layout.h"
 
-u32 td_lane_resized(const struct td_layout *l, u64 h, u32 made)
+u32 td_lane_resized(const struct td_layout *l, u64 h)
 {
+	u32 made = (u32)(((h >> 32) * l->made_lanes) >> 32);
 	u32 lane = (u32)(((td_hash(h) >> 32) * l->lanes) >> 32);
 
 	if (l->lanes > l->made_lanes)

@@ -37,7 +37,7 @@ struct td_layout {
 	u64 data_start;		/* sector of slot 0 on the SSD */
 	u32 groups;
 	u32 lanes;		/* groups << way_shift */
-	u32 made_lanes;		/* of the groups that the cache was made with */
+	u32 made_lanes;		/* of the groups that the cache was made with; 0: the same */
 	u32 slots;		/* lanes << run_shift */
 	u32 run_shift;
 	u32 run_mask;		/* frames in a run, less 1 */
@@ -69,17 +69,17 @@ static inline u64 td_hash(u64 run)
 	return h * 0x9e3779b97f4a7c15ull;
 }
 
-/* The home lane of a run with hash @h, whose lane was @made when the cache was made. */
-u32 td_lane_resized(const struct td_layout *l, u64 h, u32 made);
+/* The home lane of a run with hash @h where made_lanes is not 0. */
+u32 td_lane_resized(const struct td_layout *l, u64 h);
 
 /* Home lane of @frame's run. */
 static inline u32 td_lane_of(const struct td_layout *l, u64 frame)
 {
 	u64 h = td_hash(frame >> l->run_shift);
-	u32 lane = (u32)(((h >> 32) * l->made_lanes) >> 32);
 
-	return likely(l->made_lanes == l->lanes) ? lane :
-		td_lane_resized(l, h, lane);
+	if (unlikely(l->made_lanes))
+		return td_lane_resized(l, h);
+	return (u32)(((h >> 32) * l->lanes) >> 32);
 }
 
 static inline u32 td_group_of(const struct td_layout *l, u64 sector)

@@ -348,7 +348,8 @@ void td_super_layout(const struct td_super *sb, u32 block_sectors,
 	l->data_start = sb->data.start;
 	l->groups = sb->groups;
 	l->lanes = sb->groups << sb->way_shift;
-	l->made_lanes = sb->made_groups << sb->way_shift;
+	l->made_lanes = sb->made_groups == sb->groups ? 0 :
+		sb->made_groups << sb->way_shift;
 	l->slots = l->lanes << sb->run_shift;
 	l->run_shift = sb->run_shift;
 	l->run_mask = (1u << sb->run_shift) - 1;

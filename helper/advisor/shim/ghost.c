@@ -59,7 +59,7 @@ struct tdg_ghost *tdg_new(const struct tdg_shape *shape)
 	sb.way_shift = shape->way_shift;
 	td_super_layout(&sb, 1, &l);
 	/* The hash chooses among all groups; there is memory for the first ones. */
-	l.lanes = l.made_lanes = shape->groups << shape->way_shift;
+	l.lanes = shape->groups << shape->way_shift;
 	g->shape = *shape;
 	g->e.layout = l;
 	g->e.counters = g->counters;
