@@ -43,6 +43,7 @@ struct td_layout {
 	u32 run_mask;		/* frames in a run, less 1 */
 	u32 way_shift;
 	u32 block_mask;		/* sectors in a logical block of the SSD, less 1 */
+	u32 unusual;		/* not 0: block_mask or made_lanes is not 0 */
 };
 
 /* Place of a run: the first slot of its group, and its home way. */
@@ -72,6 +73,12 @@ static inline u64 td_hash(u64 run)
 /* The home lane of a run with hash @h where made_lanes is not 0. */
 u32 td_lane_resized(const struct td_layout *l, u64 h);
 
+/* The home lane of a run with hash @h where made_lanes is 0. */
+static inline u32 td_lane_made(const struct td_layout *l, u64 h)
+{
+	return (u32)(((h >> 32) * l->lanes) >> 32);
+}
+
 /* Home lane of @frame's run. */
 static inline u32 td_lane_of(const struct td_layout *l, u64 frame)
 {
@@ -79,7 +86,7 @@ static inline u32 td_lane_of(const struct td_layout *l, u64 frame)
 
 	if (unlikely(l->made_lanes))
 		return td_lane_resized(l, h);
-	return (u32)(((h >> 32) * l->lanes) >> 32);
+	return td_lane_made(l, h);
 }
 
 static inline u32 td_group_of(const struct td_layout *l, u64 sector)
@@ -91,6 +98,13 @@ static inline u32 td_group_of(const struct td_layout *l, u64 sector)
 static inline u32 td_home_of(const struct td_layout *l, u64 frame)
 {
 	return (td_lane_of(l, frame) << l->run_shift) +
+	       ((u32)frame & l->run_mask);
+}
+
+/* The same, where l->unusual is 0. */
+static inline u32 td_home_made(const struct td_layout *l, u64 frame)
+{
+	return (td_lane_made(l, td_hash(frame >> l->run_shift)) << l->run_shift) +
 	       ((u32)frame & l->run_mask);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The most frequent read, in as few instructions as possible: a read of one frame that
- * lies in its home way, on an SSD with blocks of 512 bytes.
+ * lies in its home way, on an SSD with blocks of 512 bytes that has the size it was made with.
  *
  * Inline, since the caller of the kernel has everything in registers already.
  * td_read_look() answers all other reads.
@@ -24,9 +24,9 @@ static inline bool td_read_home(struct td_engine *e, u64 sector, u32 count,
 	u32 first = (u32)sector & (TD_FRAME_SECTORS - 1);
 	u32 last = first + count - 1;
 
-	if (unlikely(last >= TD_FRAME_SECTORS || l->block_mask || !td_active(e)))
+	if (unlikely(last >= TD_FRAME_SECTORS || l->unusual || !td_active(e)))
 		return false;
-	*slot = td_home_of(l, frame);
+	*slot = td_home_made(l, frame);
 	if (unlikely(!td_word_pin_once(&e->words[*slot], frame,
 				       td_quarters(first >> TD_QUARTER_SHIFT,
 						   last >> TD_QUARTER_SHIFT),

@@ -355,4 +355,5 @@ void td_super_layout(const struct td_super *sb, u32 block_sectors,
 	l->run_mask = (1u << sb->run_shift) - 1;
 	l->way_shift = sb->way_shift;
 	l->block_mask = block_sectors - 1;
+	l->unusual = l->block_mask | l->made_lanes;
 }

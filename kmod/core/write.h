@@ -28,10 +28,10 @@ static env_inline bool td_write_in_place(struct td_engine *e, u64 sector,
 	u32 first = (u32)sector & (TD_FRAME_SECTORS - 1);
 	u32 last = first + count - 1;
 
-	if (unlikely(last >= TD_FRAME_SECTORS || l->block_mask ||
+	if (unlikely(last >= TD_FRAME_SECTORS || l->unusual ||
 		     !td_active(e) || env_load(&e->mode) != TD_WRITEBACK))
 		return false;
-	*slot = td_home_of(l, frame);
+	*slot = td_home_made(l, frame);
 	if (!td_word_pin_dirty(&e->words[*slot], frame,
 			       td_quarters(first >> TD_QUARTER_SHIFT,
 					   last >> TD_QUARTER_SHIFT)))

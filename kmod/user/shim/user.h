@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	23
+#define TDU_API_VERSION	24
 
 struct tdu_engine;
 

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 /// `TDU_API_VERSION`
 #[cfg(feature = "load")]
-pub const API_VERSION: u32 = 23;
+pub const API_VERSION: u32 = 24;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -169,6 +169,7 @@ pub struct Layout {
     pub run_mask: u32,
     pub way_shift: u32,
     pub block_mask: u32,
+    pub unusual: u32,
 }
 
 /// `struct td_look`: what a read without lock found.
