@@ -341,7 +341,8 @@ impl Stack {
         self.sh(&format!("tandemctl flush {name}"))?;
         let told = self.sh(&GROW_SSD.replace("MAPPING", &mapping))?;
         run.note(&told);
-        let words: Vec<_> = told.split_whitespace().collect();
+        let last = told.lines().last().unwrap_or_default();
+        let words: Vec<_> = last.split_whitespace().collect();
         let [size, uses, slots] = words[..] else {
             bail!("another form: {told}");
         };
