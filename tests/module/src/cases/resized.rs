@@ -16,7 +16,7 @@ use super::writeback::write_quarters;
 use crate::disk::Shape;
 use crate::dm::{Dm, Line};
 use crate::io::{self, MIB};
-use crate::rig::{Config, Rig, Status};
+use crate::rig::{Config, Rig, Status, Under};
 
 pub const CASES: &[Entry] = &[
     // promise 25: uml-plain/resized: what stays where it is stays cached
@@ -208,20 +208,14 @@ fn dirty() -> Result<()> {
     rig.equals(&model)
 }
 
-/// A disk whose requests take so long that a resume lasts.
-fn lasting() -> Config {
-    let mut config = Config {
-        mode: "writethrough",
+fn cuts() -> Result<()> {
+    let config = Config {
         origin: Shape::new(16),
         ssd: Shape::new(64),
+        ssd_under: Some(Under::Linear),
         ..Config::default()
     };
-    config.ssd.delay_ns = 3_000_000;
-    config
-}
-
-fn cuts() -> Result<()> {
-    let mut rig = Rig::disks(lasting().cuttable())?;
+    let mut rig = Rig::disks(config.cuttable())?;
     let mut model = rig.origin.fill(12)?;
     crate::rig::format(&mut model);
     rig.origin.put(0, &model)?;
@@ -232,25 +226,24 @@ fn cuts() -> Result<()> {
     for sectors in [SMALL, LARGE, SMALL / 2, LARGE] {
         rig.mapped()?.load(table(&rig, "writethrough", sectors))?;
         rig.mapped()?.suspend()?;
+        // Of its many writes each takes so long that cuts come between two of them, however long a cut takes.
+        rig.ssd_target()?
+            .swap(Under::Delay(0, 100).line(&rig.ssd))?;
         let name = rig.name.as_str();
-        let left = thread::scope(|scope| {
+        thread::scope(|scope| {
             let resume = scope.spawn(move || Dm::resume_of(name));
-            let mut left = Vec::new();
             while !resume.is_finished() {
-                left.push(rig.cut()?);
-                thread::sleep(Duration::from_millis(3));
+                let mut left = rig.cut()?;
+                left.attach(false)?;
+                let status = left.status()?;
+                before += u32::from(status.get("ssd_sectors")? != sectors);
+                cold += u32::from(status.used == 0);
+                left.equals(&model)
+                    .with_context(|| format!("{sectors} sectors: {status:?}"))?;
             }
-            resume.join().map_err(|_| anyhow!("a thread panicked"))??;
-            anyhow::Ok(left)
+            resume.join().map_err(|_| anyhow!("a thread panicked"))?
         })?;
-        for mut left in left {
-            left.attach(false)?;
-            let status = left.status()?;
-            before += u32::from(status.get("ssd_sectors")? != sectors);
-            cold += u32::from(status.used == 0);
-            left.equals(&model)
-                .with_context(|| format!("{sectors} sectors: {status:?}"))?;
-        }
+        rig.ssd_target()?.swap(Under::Linear.line(&rig.ssd))?;
         let mut after = rig.cut()?;
         after.attach(false)?;
         let status = after.status()?;
