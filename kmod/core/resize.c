@@ -67,7 +67,7 @@ bool td_may_resize(const struct td_engine *e)
 	       !e->ledger.inflight;
 }
 
-/* What the new index records of @slot (Z3). */
+/* The record of @slot in the new index (Z3). */
 static u64 record_of(const struct td_engine *old, const struct td_layout *to, u32 slot)
 {
 	u32 in_group = (1u << (to->run_shift + to->way_shift)) - 1;

@@ -443,10 +443,7 @@ int tandem_ssd_io(struct tandem *t, blk_opf_t opf, u64 sector, void *buffer,
 /* index_io.c: process context, may sleep. 0 or an error. */
 /* Write an empty index. */
 int tandem_index_format(struct tandem *t);
-/*
- * Read the index, with memory for reading ahead; @lost: that cache lost its SSD, so the index
- * is made anew.
- */
+/* Read the index by @ahead; @lost: that cache lost its SSD, so the index is made anew. */
 int tandem_index_load(struct tandem *t, bool lost, struct tandem_ahead *ahead);
 /* Forget all clean copies, group by group. Takes the lock. */
 void tandem_index_drop(struct tandem *t);

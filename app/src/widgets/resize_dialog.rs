@@ -156,14 +156,12 @@ async fn review(
     );
     let mut parts = vec![body];
     if has(StepKind::ResizeCache) {
-        let (less, more) = match cache.ssd.size < plan.ssd.size {
-            true => (cache.ssd.size, plan.ssd.size),
-            false => (plan.ssd.size, cache.ssd.size),
-        };
+        let (before, after) = (cache.ssd.size, plan.ssd.size);
+        let kept = before.min(after) as f64 / before.max(after).max(1) as f64;
         // The share of the groups of slots that stay (kmod/FORMAT.md).
         parts.push(fill(
             &gettext("It keeps about {share} of what it can hold now."),
-            &[("share", &percent(less as f64 / more.max(1) as f64))],
+            &[("share", &percent(kept))],
         ));
     }
     parts.push(removal_time(writes, seconds));

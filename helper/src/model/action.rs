@@ -111,6 +111,16 @@ impl Pair {
         format!("Tandem cache {}", self.uuid.get(..16).unwrap_or(&self.uuid))
     }
 
+    /// The same cache with so many bytes of its SSD, in its place.
+    pub fn resized(&self, bytes: u64) -> Self {
+        let mut pair = self.clone();
+        pair.ssd.text.size = bytes;
+        if let Some(made) = &mut pair.partition {
+            made.size = bytes;
+        }
+        pair
+    }
+
     /// Name below `/dev/mapper`.
     pub fn name(&self) -> String {
         mapping_name(&self.uuid)

@@ -16,6 +16,7 @@ mod settle;
 mod undo;
 
 pub use drain::Drained;
+pub(super) use in_place::record_size;
 pub use other::remove as remove_other;
 
 use crate::decide::plan::Plan;

@@ -2,16 +2,16 @@
 //! The devices below a cache that works: both may grow, and something beside the cache may change the disk.
 
 use super::Service;
+use super::apply::record_size;
 use super::plans::mapped;
 use crate::decide::lifecycle;
+use crate::machine::dm::control::MOST_SSD_SECTORS;
 use crate::model::action::{Action, Pair};
 use crate::model::facts::{Device, Facts};
 use crate::model::live::LiveMapping;
 use crate::model::record::CacheRecord;
 use tandem_api::{CacheState, Mode, SECTOR_BYTES, Sharing, Target};
 
-/// No cache uses more of its SSD (kmod/FORMAT.md).
-const MOST_SSD_BYTES: u64 = 32 << 40;
 /// Partitions begin and end at multiples of so many bytes, as a rule.
 const PARTITION_UNIT: u64 = 1 << 20;
 
@@ -45,7 +45,10 @@ impl Service {
         if record.in_initramfs {
             return;
         }
-        let (uuid, bytes) = (&pair.uuid, ssd.ident.text.size.min(MOST_SSD_BYTES));
+        let (uuid, bytes) = (
+            &pair.uuid,
+            ssd.ident.text.size.min(MOST_SSD_SECTORS * SECTOR_BYTES),
+        );
         let planned = self.store.intents().iter().any(|job| job.uuid == *uuid);
         let ours = pair.target == Target::Tandem && !pair.ssd.is_memory();
         if !ours || planned || self.job(uuid).is_some() {
@@ -68,11 +71,7 @@ impl Service {
         if before == Some(bytes) {
             return;
         }
-        let mut new = pair.clone();
-        new.ssd.text.size = bytes;
-        if let Some(made) = &mut new.partition {
-            made.size = bytes;
-        }
+        let new = pair.resized(bytes);
         if let Err(e) = self.host.apply(&Action::ResizeCache(new.clone())).await {
             tracing::error!(
                 uuid,
@@ -84,16 +83,8 @@ impl Service {
             }
             return;
         }
-        let recorded = self.store.change_cache(uuid, |record| CacheRecord {
-            pair: Pair {
-                ssd: new.ssd,
-                partition: new.partition,
-                ..record.pair
-            },
-            ..record
-        });
-        match recorded {
-            Ok(_) => tracing::info!(uuid, bytes, "the SSD has grown"),
+        match record_size(&self.store, &new) {
+            Ok(()) => tracing::info!(uuid, bytes, "the SSD has grown"),
             Err(e) => tracing::warn!(uuid, "the SSD has grown: {e}"),
         }
     }

@@ -67,7 +67,7 @@ static void fill_words(struct resized *r)
 	}
 }
 
-/* What a start would find now. @written: a part of the new index may be there. */
+/* A start after a cut now finds an index that it may believe. @written: a part of the new one may be there. */
 static void check_cut(struct resized *r, struct cache *now, bool written)
 {
 	struct td_super sb;

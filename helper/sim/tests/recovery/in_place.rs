@@ -2,11 +2,11 @@
 //! A cache gets more or less of its SSD in its place, and a step fails, or the service or the machine stops at any moment.
 //! The cache works at each moment, with the old size or with the new one.
 
-use crate::resize::{AFTER, Share};
+use crate::resize::{AFTER, Impatient, Share};
 use std::time::Duration;
 use tandem_api::*;
 use tandem_helper::host::traits::{Computer, Mappings};
-use tandem_helper::service::apply::{self, Unwatched, Watcher};
+use tandem_helper::service::apply::{self, Unwatched};
 
 use crate::UUID;
 
@@ -109,15 +109,6 @@ async fn a_step_that_fails_leaves_the_old_size() {
                 assert_eq!(dirty, mode == Mode::Writeback, "{what}");
             }
         }
-    }
-}
-
-/// Cancels the job at once.
-struct Impatient;
-
-impl Watcher for Impatient {
-    fn cancelled(&self) -> bool {
-        true
     }
 }
 

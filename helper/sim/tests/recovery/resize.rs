@@ -357,7 +357,7 @@ async fn a_cut_before_the_ssd_is_detached_keeps_a_cache_whose_devices_come_late(
 }
 
 /// Cancels the job at once.
-struct Impatient;
+pub struct Impatient;
 
 impl Watcher for Impatient {
     fn cancelled(&self) -> bool {

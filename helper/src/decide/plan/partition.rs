@@ -232,13 +232,16 @@ pub fn replaced(
     let unit = unit(ssd);
     let in_front = is_cache(&|d| (d.start + d.text.size).next_multiple_of(unit) == from);
     let behind = is_cache(&|d| d.start / unit * unit == to);
-    let rest_is_for_front = in_front && !behind;
     let here = own.ident.start;
     let fits_here = here >= from && here + wanted <= to && here.is_multiple_of(unit);
-    let start = match rest_is_for_front {
-        _ if fits_here && (wanted > own.ident.text.size || !rest_is_for_front) => here,
-        true => to - wanted,
-        false => from,
+    let rest_is_for_front = in_front && !behind;
+    let grows = wanted > own.ident.text.size;
+    let start = if fits_here && (grows || !rest_is_for_front) {
+        here
+    } else if rest_is_for_front {
+        to - wanted
+    } else {
+        from
     };
     Ok(at(start, wanted, false, ssd))
 }

@@ -3,8 +3,8 @@
 
 use super::{Plan, Subject, Unwritten, partition};
 use crate::model::action::{Action, Pair, Partition};
-use crate::model::facts::{Device, Facts, Ident};
-use tandem_api::{DeviceText, Failure, JobKind, Kind, Mode, Warning, WarningKind};
+use crate::model::facts::{Device, Facts};
+use tandem_api::{Failure, JobKind, Kind, Mode, Warning, WarningKind};
 
 /// The facts about a cache that is to get another share.
 pub struct ResizeInput<'a> {
@@ -54,9 +54,8 @@ pub fn resize(input: ResizeInput<'_>, facts: &Facts) -> Result<Plan, Failure> {
     let ssd = own.table.as_deref().and_then(|table| facts.device(table));
     let ssd = ssd.ok_or_else(|| refused(Kind::DeviceGone))?;
     let (ident, planned) = partition::replaced(input.bytes, own, ssd, facts)?;
-    // What is recorded of a partition may be old; the new size begins with what is there.
     if planned.start == own.ident.start && input.keeps {
-        return Ok(in_place(input, own, planned));
+        return Ok(in_place(input, own, planned.size));
     }
 
     let old = Pair {
@@ -96,53 +95,29 @@ pub fn resize(input: ResizeInput<'_>, facts: &Facts) -> Result<Plan, Failure> {
         device: new.ssd.text.clone(),
         users: Vec::new(),
     }];
-    let subject = Subject {
-        origin: &pair.origin.text,
-        ssd: &new.ssd.text,
-        mode: pair.mode,
-        refused_modes: Vec::new(),
-        dirty_bytes: input.unwritten.bytes,
-        mount_points: input.mount_points,
-    };
-    Ok(Plan::new(
-        JobKind::Resize,
-        &pair.uuid,
-        actions,
-        warnings,
-        subject,
-    ))
+    Ok(of(input, &new, actions, warnings))
 }
 
 /// The plan where the partition begins as before: the cache stays in use, and keeps what stays in its place.
-fn in_place(input: ResizeInput<'_>, own: &Device, planned: Partition) -> Plan {
+fn in_place(input: ResizeInput<'_>, own: &Device, bytes: u64) -> Plan {
     let pair = input.pair;
-    let sized = |size| Pair {
-        ssd: Ident {
-            text: DeviceText {
-                size,
-                ..pair.ssd.text.clone()
-            },
-            ..pair.ssd.clone()
-        },
-        partition: pair.partition.as_ref().map(|made| {
-            Box::new(Partition {
-                size,
-                ..(**made).clone()
-            })
-        }),
-        ..pair.clone()
-    };
-    let new = sized(planned.size);
+    let new = pair.resized(bytes);
     let mut actions = Vec::new();
     if input.unwritten.possible {
         actions.push(Action::Drain(pair.clone()));
     }
     actions.push(Action::ResizeCache(new.clone()));
     let partition = Action::ResizePartition(new.clone());
-    match planned.size > own.ident.text.size {
+    match bytes > own.ident.text.size {
         true => actions.insert(actions.len() - 1, partition),
         false => actions.push(partition),
     }
+    of(input, &new, actions, Vec::new())
+}
+
+/// The plan of these actions, after which the cache is `new`.
+fn of(input: ResizeInput<'_>, new: &Pair, actions: Vec<Action>, warnings: Vec<Warning>) -> Plan {
+    let pair = input.pair;
     let subject = Subject {
         origin: &pair.origin.text,
         ssd: &new.ssd.text,
@@ -151,5 +126,5 @@ fn in_place(input: ResizeInput<'_>, own: &Device, planned: Partition) -> Plan {
         dirty_bytes: input.unwritten.bytes,
         mount_points: input.mount_points,
     };
-    Plan::new(JobKind::Resize, &pair.uuid, actions, Vec::new(), subject)
+    Plan::new(JobKind::Resize, &pair.uuid, actions, warnings, subject)
 }

@@ -34,7 +34,7 @@ use tandem_api::{CacheState, DirtyLimit, Mode, Target};
 const NUMBERS: &str = "/sys/dev/block";
 
 /// No cache uses more of its SSD: it has at most 2^31 slots of 32 sectors.
-const MOST_SSD_SECTORS: u64 = 1 << 36;
+pub const MOST_SSD_SECTORS: u64 = 1 << 36;
 
 type DmResult<T> = Result<T, DmFailure>;
 
@@ -413,7 +413,7 @@ impl Control {
         if has_it(&self.status(uuid)?)? {
             return Ok(());
         }
-        // What the file system would write while it is frozen could be dirty then.
+        // A file system that is frozen writes first, and that could be dirty then.
         let flags = DmFlags::DM_SKIP_LOCKFS;
         self.replace_table(uuid, flags, |length, target, parameters| {
             let table: Tandem = parameters

@@ -88,7 +88,7 @@ async fn carry_out(
         Action::Drain(pair) => drain(host, store, intent, pair, watcher).await,
         Action::ResizeCache(pair) => {
             host.apply(&action).await?;
-            record(store, pair).map_err(not_recorded)
+            record_size(store, pair).map_err(not_recorded)
         }
         _ => host.apply(&action).await,
     }
@@ -101,7 +101,7 @@ fn recorded(store: &Store, uuid: &str) -> Option<Pair> {
 }
 
 /// Records the size of `pair`.
-fn record(store: &Store, pair: &Pair) -> std::io::Result<()> {
+pub(in crate::service) fn record_size(store: &Store, pair: &Pair) -> std::io::Result<()> {
     let resized = |record: CacheRecord| CacheRecord {
         pair: Pair {
             ssd: pair.ssd.clone(),
@@ -123,7 +123,7 @@ async fn undo(host: &dyn Host, store: &Store, intent: &Intent, before: &Pair) {
             }
             Action::ResizeCache(_) => {
                 let undone = host.apply(&Action::ResizeCache(before.clone())).await;
-                undone.and_then(|()| record(store, before).map_err(not_recorded))
+                undone.and_then(|()| record_size(store, before).map_err(not_recorded))
             }
             _ => Ok(()),
         };
