@@ -30,6 +30,7 @@
 	X(WRITE_BYPASSED_DISCARD, write_bypassed_discard) \
 	X(WRITE_BYPASSED_MODE, write_bypassed_mode) \
 	X(DRAINED, drained) \
+	X(TRIMMED, trimmed) \
 	X(FILLS, fills) \
 	X(EVICTIONS, evictions) \
 	X(INVALIDATED, invalidated) \

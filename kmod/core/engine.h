@@ -231,6 +231,18 @@ struct td_streams {
 	u32 latest;		/* the entry that a request went on with last; a hint */
 };
 
+/* Space of the SSD that is to be trimmed (trim.c). */
+struct td_trim {
+	u64 *freed;		/* the caller's: a bit a lane, for which nothing is known of
+				 * the SSD, or a slot has become free since it was trimmed
+				 */
+	u32 nr_freed;		/* bits set */
+	u32 next;		/* lane where looking goes on */
+	u32 looks;		/* lanes that may be looked at still; 0: no trim is put together */
+	u32 first;		/* the range that is trimmed, or will be */
+	u32 slots;		/* in it */
+};
+
 /* With more slots retired in one life of the index the SSD failed, if nothing is dirty. */
 #define TD_RETIRED_LIFE	16u
 
@@ -271,6 +283,7 @@ struct td_engine {
 	u64 trim_sector, trim_end;
 	u64 trim_ahead;			/* marks are set up to here */
 	u32 trims;			/* discards before it in its row */
+	struct td_trim trim;
 };
 
 /* Two lines, which some processors fetch together: a write would take both from all hits. */

@@ -25,6 +25,7 @@
  */
 #include "ledger_int.h"
 #include "policy.h"
+#include "trim.h"
 
 #define NOTE_TICKS	64	/* a note for the list of what is hot; a power of two */
 #define LOOKS	256u	/* slots that each tick looks at, with interrupts off */
@@ -206,7 +207,7 @@ bool td_work_next(struct td_engine *e, struct td_work *w, struct td_list *woken)
 	    (td_notes_next(e, w) || td_marks_next(e, w, woken) || td_checkpoint_next(e, w) ||
 	     td_group_next(e, w) ||
 	     /* A group that finds no room wants a checkpoint. */
-	     td_checkpoint_next(e, w)))
+	     td_checkpoint_next(e, w) || td_trim_next(e, w)))
 		return true;
 	w->kind = TD_WORK_STEP;
 	if (!td_active(e) && td_fail_next(e, woken))
@@ -231,6 +232,10 @@ bool td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 	td_ledger_due(e);
 	if (w->kind == TD_WORK_FLUSH_DISK)
 		return td_flush_done(e, ok, woken);
+	if (w->kind == TD_WORK_TRIM) {
+		td_trim_done(e, ok);
+		return false;
+	}
 	if (!ok) {
 		env_count(e->counters, TD_C_SSD_ERRORS, 1);
 		td_fail(e, woken);

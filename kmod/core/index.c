@@ -12,6 +12,7 @@
  */
 #include "policy.h"
 #include "retire.h"
+#include "trim.h"
 
 static struct td_place place_of(const struct td_engine *e, u64 frame)
 {
@@ -231,14 +232,24 @@ void td_index_note_dropped(struct td_engine *e, u64 first, u64 last)
 	}
 }
 
-/*
- * A slot whose word was @was has the word @now. It is in use while a quarter of it is valid,
- * as its record says too. take_slot() counts the region of the frame that gets the slot.
- */
-static void count_used(struct td_engine *e, u64 was, u64 now)
+bool td_index_names_nothing(const struct td_engine *e, u32 slot)
 {
-	if (was & TD_W_STATE && !(now & TD_W_STATE))
+	u64 v = td_word_load(&e->words[slot]);
+
+	return td_word_is_durably_free(v) ||
+	       (!e->ledger.sweeping && is_forgotten(&e->ledger, slot, v));
+}
+
+/*
+ * The word of @slot was @was and is @now. The slot is in use while a quarter of it is valid,
+ * as its record says too.
+ */
+static void count_used(struct td_engine *e, u32 slot, u64 was, u64 now)
+{
+	if (was & TD_W_STATE && !(now & TD_W_STATE)) {
 		region_of(e, td_word_tag(was))->slots--;
+		td_trim_note(e, slot);
+	}
 	if (!(was & TD_W_VALID) != !(now & TD_W_VALID))
 		env_count(e->counters, TD_C_USED,
 			  now & TD_W_VALID ? 1 : (u64)-1);
@@ -253,11 +264,13 @@ static u64 freeing_sweep(const struct td_ledger *l, u64 was)
 	return was & TD_W_STALE ? l->sweep_begun : 0;
 }
 
-/* Take @slot; false if a reader pinned it first, or the slot is retired. */
+/* Take @slot; false if a reader pinned it first, or the slot is retired or being trimmed. */
 static bool take_slot(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 {
 	u64 was, needed;
 
+	if (td_trimming(e, slot))
+		return false;
 	if (is_forgotten(&e->ledger, slot, td_word_load(&e->words[slot])))
 		td_word_settle(&e->words[slot]);
 	if (td_retired(e, slot)) {
@@ -270,9 +283,11 @@ static bool take_slot(struct td_engine *e, u64 frame, u32 slot, u64 *sweep)
 	needed = freeing_sweep(&e->ledger, was);
 	if (needed > *sweep)
 		*sweep = needed;
-	count_used(e, was, 0);
+	if (was & TD_W_STATE)
+		region_of(e, td_word_tag(was))->slots--;
 	region_of(e, frame)->slots++;
 	if (was & TD_W_VALID) {
+		env_count(e->counters, TD_C_USED, (u64)-1);
 		td_ledger_pend(&e->ledger, slot);
 		env_count(e->counters, TD_C_EVICTIONS, 1);
 	}
@@ -359,7 +374,7 @@ u64 td_index_own(struct td_engine *e, u32 slot, unsigned int forget, bool hold)
 	u64 was = td_word_load(&e->words[slot]);
 	u64 now = td_word_own(&e->words[slot], forget, hold);
 
-	count_used(e, was, now);
+	count_used(e, slot, was, now);
 	if (now & TD_W_PENDING)
 		td_ledger_pend(&e->ledger, slot);
 	return now;
@@ -395,7 +410,7 @@ static void count_published(struct td_engine *e, u32 slot, u64 was)
 {
 	u64 now = td_word_load(&e->words[slot]);
 
-	count_used(e, was, now);
+	count_used(e, slot, was, now);
 	if (now & TD_W_PENDING)
 		td_ledger_pend(&e->ledger, slot);
 }
@@ -419,7 +434,7 @@ u64 td_index_forget(struct td_engine *e, u32 slot, unsigned int mask)
 	u64 now;
 	u64 was = td_word_forget(&e->words[slot], mask, &now);
 
-	count_used(e, was, now);
+	count_used(e, slot, was, now);
 	if (now & TD_W_PENDING)
 		td_ledger_pend(&e->ledger, slot);
 	return was;
@@ -437,7 +452,7 @@ void td_index_forget_at_once(struct td_engine *e, u32 slot)
 		return;
 	}
 	was = td_word_forget(w, TD_QUARTERS, &now);
-	count_used(e, was, now);
+	count_used(e, slot, was, now);
 	td_ledger_page_differs(&e->ledger, slot);
 	/* What is left of other slots may change; they are noted as usual. */
 	if (now & TD_W_PENDING && now & ~(TD_W_PENDING | TD_W_STALE))
@@ -471,7 +486,7 @@ void td_index_drop(struct td_engine *e, u32 slot, unsigned int mask)
 			      -(s32)count_quarters(mask));
 	/* Nothing was written back, which is what this number measures. */
 	e->ledger.places_cleaned = cleaned;
-	count_used(e, was, now);
+	count_used(e, slot, was, now);
 	td_ledger_page_differs(&e->ledger, slot);
 }
 

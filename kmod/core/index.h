@@ -40,6 +40,12 @@ bool td_index_readable(const struct td_engine *e, u64 frame, unsigned int want);
  */
 bool td_index_clean_copy(const struct td_engine *e, u64 quarter, u64 *ssd_sector);
 
+/*
+ * Of a slot that is FREE: does no record, durable or under way, name anything there, and can
+ * none that is still to be written? Lock held.
+ */
+bool td_index_names_nothing(const struct td_engine *e, u32 slot);
+
 /* Is there a free slot for @frame? No lock; a hint. */
 bool td_index_has_room(const struct td_engine *e, u64 frame);
 /* Or one that td_index_take() may give up? Lock held; readers pin and unpin. A hint. */

@@ -47,6 +47,7 @@ enum td_work_kind {
 	TD_WORK_PAGES,		/* SSD write */
 	TD_WORK_HEAD,		/* SSD write, PREFLUSH and FUA: a checkpoint takes effect */
 	TD_WORK_NOTE,		/* SSD write, FUA: a note of watched places (watch.h) */
+	TD_WORK_TRIM,		/* SSD discard, of @sectors without @buffer; it may fail */
 	TD_WORK_STEP,		/* no I/O: call td_work_next() again, unlock in between */
 	TD_WORK_KINDS
 };
@@ -218,6 +219,7 @@ struct td_sizes {
 	u64 marks;		/* struct td_mark */
 	u64 marks_image;	/* bytes */
 	u64 buckets;		/* struct td_bucket */
+	u64 freed;		/* u64 */
 };
 
 struct td_sizes td_engine_sizes(const struct td_super *sb,
@@ -237,6 +239,14 @@ bool td_work_done(struct td_engine *e, const struct td_work *w, bool ok,
 void td_work_fill(struct td_engine *e, const struct td_work *w);
 /* May td_work_next() have work? A hint, no lock. */
 bool td_work_due(const struct td_engine *e);
+
+/*
+ * A trim, of 8 MiB at most, may begin if space is free. The caller measures what trims cost,
+ * and says so rarely that they hold up no request.
+ */
+void td_trim_allow(struct td_engine *e);
+/* Would td_trim_allow() have an effect? Without the lock a hint. */
+bool td_trim_wants(const struct td_engine *e);
 
 /*
  * Once a second: wants a sweep if anything is pending, and clears marks of regions

@@ -22,6 +22,7 @@
  */
 #include "ledger_int.h"
 #include "load_int.h"
+#include "trim.h"
 
 enum { HEADS, PAGES, TAIL, WRAPPED, MARKS, SLOTS, READY };
 
@@ -266,6 +267,9 @@ static void take_over(struct td_load *l)
 	ledger->head = l->head == ledger->ring_blocks ? 0 : l->head;
 	ledger->used = l->used;
 	ledger->scrub = true;
+	/* In a cache that is not empty the free slots were trimmed, as far as is known. */
+	if (!l->checkpoint.empty)
+		td_trim_none(l->e);
 	for (u32 i = 0; i < l->e->retired.count; i++)
 		td_load_drop_retired(l, l->e->retired.slots[i]);
 	/*

@@ -8,6 +8,7 @@
  * td_req_init() are called by any thread for memory of its own.
  */
 #include "ledger_int.h"
+#include "trim.h"
 
 #define COUNTER_NAME(id, name) #name,
 static const char *const names[] = { TD_COUNTERS(COUNTER_NAME) };
@@ -43,6 +44,7 @@ struct td_sizes td_engine_sizes(const struct td_super *sb,
 		.marks_image = (marks + TD_BLOCK_MARKS - 1) / TD_BLOCK_MARKS *
 			       (u64)TD_BLOCK_BYTES,
 		.buckets = td_engine_buckets(l),
+		.freed = ((l->slots >> l->run_shift) + 63) / 64,
 	};
 }
 
@@ -76,6 +78,8 @@ void td_engine_init(struct td_engine *e, const struct td_super *sb,
 	memset(&e->read_heat, 0, sizeof(e->read_heat));
 	e->heat_slot = 0;
 	e->trial_level = 0;
+	e->trim = (struct td_trim) { .freed = e->trim.freed };
+	td_trim_all(e);
 	td_ledger_init(e, sb);
 	td_watch_init(&e->watch);
 }

@@ -66,6 +66,7 @@ static int get_devices(struct dm_target *ti, struct tandem *t, char **argv)
 		return -EMEDIUMTYPE;
 	}
 	t->stable_ssd = bdev_stable_writes(bdevs[1]);
+	tandem_trim_init(&t->trim, bdev_max_discard_sectors(bdevs[1]));
 	if (bdev_read_only(t->ssd->bdev)) {
 		ti->error = "SSD is read-only";
 		return -EROFS;

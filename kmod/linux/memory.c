@@ -38,6 +38,7 @@ void tandem_memory_free(struct td_engine *e)
 	kfree(l->marks_buffer);
 	kfree(l->pages_buffer);
 	kfree(e->watch.buffer);
+	kvfree(e->trim.freed);
 	free_percpu(e->counters);
 	memset(e, 0, sizeof(*e));
 }
@@ -86,12 +87,13 @@ int tandem_engine_alloc(struct tandem *t)
 	l->marks_buffer = kmalloc(TD_BLOCK_BYTES, GFP_ENGINE);
 	l->pages_buffer = kmalloc(TD_PAGES_BYTES, GFP_ENGINE);
 	e->watch.buffer = kmalloc(TD_SAMPLES_BYTES, GFP_ENGINE);
+	e->trim.freed = zeroed_array(sizes.freed, sizeof(*e->trim.freed));
 	e->counters = __alloc_percpu(TANDEM_NR_COUNTERS * sizeof(u64),
 				     sizeof(u64));
 	if (!e->words || !e->sets || !e->buckets || !l->pending ||
 	    !l->pending_words || !l->pending_tops || !l->pages || !l->marks ||
 	    !l->marks_image || !l->group_buffer || !l->marks_buffer ||
-	    !l->pages_buffer || !e->watch.buffer || !e->counters) {
+	    !l->pages_buffer || !e->watch.buffer || !e->trim.freed || !e->counters) {
 		tandem_engine_free(t);
 		return -ENOMEM;
 	}

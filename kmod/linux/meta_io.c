@@ -45,13 +45,17 @@ static void submit_work(struct tandem *t, struct tandem_work *w)
 
 	/* Marked like direct I/O, so that write-back throttling spares the worker. */
 	bio_init(&w->bio, bdev_of(t, work->kind), &w->vec, 1,
-		 REQ_OP_WRITE | REQ_SYNC | REQ_IDLE | how[work->kind] |
+		 (work->kind == TD_WORK_TRIM ? REQ_OP_DISCARD :
+		  REQ_OP_WRITE | REQ_SYNC | REQ_IDLE) | how[work->kind] |
 		 (work->flush ? REQ_PREFLUSH : 0));
 	tandem_charge_nobody(&w->bio);
 	w->bio.bi_iter.bi_sector = work->sector;
 	w->bio.bi_private = w;
 	w->bio.bi_end_io = work_endio;
-	if (work->sectors)
+	if (work->kind == TD_WORK_TRIM) {
+		w->bio.bi_iter.bi_size = work->sectors << SECTOR_SHIFT;
+		t->trim_began = ktime_get();
+	} else if (work->sectors)
 		__bio_add_page(&w->bio, virt_to_page(work->buffer),
 			       work->sectors << SECTOR_SHIFT,
 			       offset_in_page(work->buffer));
@@ -124,6 +128,20 @@ static void meta_work(struct work_struct *work)
 	tandem_carry_on(t, &woken);
 }
 
+/* Lock held. */
+static void allow_trim(struct tandem *t)
+{
+	if (tandem_trim_may(&t->trim))
+		td_trim_allow(&t->engine);
+}
+
+/* A trim has ended; core knows that. Lock held. */
+static void trim_ended(struct tandem *t, bool ok)
+{
+	tandem_trim_ended(&t->trim, ok, ktime_to_ns(ktime_sub(ktime_get(), t->trim_began)));
+	allow_trim(t);
+}
+
 static void done_work(struct work_struct *work)
 {
 	struct tandem_work *w = container_of(work, struct tandem_work, done);
@@ -140,6 +158,8 @@ static void done_work(struct work_struct *work)
 		/* Quarters that were dirty but not recorded may be cleaned now. */
 		clean = w->work.kind == TD_WORK_GROUP && t->cleaner.waits_for_record;
 		again = td_work_done(&t->engine, &w->work, ok, &woken);
+		if (w->work.kind == TD_WORK_TRIM)
+			trim_ended(t, ok);
 		/* From here on @w may be in use again, but for another step. */
 		tandem_unlock(t, flags);
 	} while (again);
@@ -155,19 +175,20 @@ static void done_work(struct work_struct *work)
 }
 
 /* Does core hold anything that only the clock brings to an end? */
-static bool needs_clock(const struct td_engine *e)
+static bool needs_clock(const struct tandem *t)
 {
+	const struct td_engine *e = &t->engine;
 	const struct td_ledger *l = &e->ledger;
 
 	return l->changed || l->ssd_unflushed || l->marks_set || l->dirty ||
-	       td_watch_asks(e);
+	       td_watch_asks(e) || (!t->trim.off && td_trim_wants(e));
 }
 
 void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
 	__releases(t->lock)
 {
 	const struct td_engine *e = &t->engine;
-	bool tick = !t->ticking && !t->halted && needs_clock(e);
+	bool tick = !t->ticking && !t->halted && needs_clock(t);
 	bool failed = !td_active(e) && !t->failure_reported;
 	bool lost = failed && env_load(&e->state) == TD_BYPASS;
 
@@ -214,8 +235,10 @@ static void tick_work(struct work_struct *work)
 	td_list_init(&woken);
 	flags = tandem_lock(t);
 	td_tick(&t->engine);
+	tandem_trim_tick(&t->trim);
+	allow_trim(t);
 	tandem_cleaner_tick(t);
-	again = !t->halted && needs_clock(&t->engine);
+	again = !t->halted && needs_clock(t);
 	t->ticking = again;
 	tandem_unlock(t, flags);
 	tandem_carry_on(t, &woken);

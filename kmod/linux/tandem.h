@@ -31,6 +31,7 @@
 #include "identity.h"
 #include "latency.h"
 #include "pace.h"
+#include "trim_pace.h"
 
 #define DM_MSG_PREFIX "tandem"
 
@@ -148,6 +149,8 @@ struct tandem {
 	struct completion durable_flush_done;
 
 	struct tandem_cleaner cleaner;
+	struct tandem_trim trim;	/* lock */
+	ktime_t trim_began;		/* of the trim under way */
 
 	struct td_samples *samples;	/* identity_io.c */
 	void *samples_buffer;

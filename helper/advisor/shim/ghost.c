@@ -42,7 +42,8 @@ static bool allocate(struct tdg_ghost *g)
 	e->ledger.pending = calloc(nr_pending(g) + 1, sizeof(u64));
 	e->ledger.pending_words = calloc(slots / 4096 + 1, sizeof(u64));
 	e->ledger.pending_tops = calloc(slots / 262144 + 1, sizeof(u64));
-	return e->words && e->sets && e->buckets && e->ledger.pending &&
+	e->trim.freed = calloc((slots >> e->layout.run_shift) / 64 + 1, sizeof(u64));
+	return e->words && e->trim.freed && e->sets && e->buckets && e->ledger.pending &&
 	       e->ledger.pending_words && e->ledger.pending_tops;
 }
 
@@ -78,6 +79,7 @@ void tdg_free(struct tdg_ghost *g)
 	free(g->e.words);
 	free(g->e.sets);
 	free(g->e.buckets);
+	free(g->e.trim.freed);
 	free(g->e.ledger.pending);
 	free(g->e.ledger.pending_words);
 	free(g->e.ledger.pending_tops);

@@ -321,7 +321,7 @@ impl Driver<'_> {
                 .flush()
                 .map_err(|e| stopped(self.disk, Duty::StoreData, e)),
             WorkKind::Pages => write(),
-            WorkKind::Step => Ok(()),
+            WorkKind::Trim | WorkKind::Step => Ok(()),
             WorkKind::Marks | WorkKind::Note => write().and_then(|()| flush_ssd()),
             // What a record describes is durable before the record.
             WorkKind::Group | WorkKind::Head => {

@@ -42,6 +42,7 @@ static void make_cache(struct cache *c, u64 end, u32 block_sectors)
 	c->e.ledger.group_buffer = zeroed(1, TD_GROUP_BYTES);
 	c->e.ledger.marks_buffer = zeroed(1, TD_BLOCK_BYTES);
 	c->e.ledger.pages_buffer = zeroed(1, TD_PAGES_BYTES);
+	c->e.trim.freed = zeroed(c->sizes.freed, sizeof(u64));
 	c->expected = zeroed(c->layout.slots, sizeof(u64));
 	c->seen = zeroed(c->layout.slots, sizeof(u64));
 }
@@ -80,6 +81,7 @@ static inline void free_cache(struct cache *c)
 	free(c->e.ledger.group_buffer);
 	free(c->e.ledger.marks_buffer);
 	free(c->e.ledger.pages_buffer);
+	free(c->e.trim.freed);
 	free(c->expected);
 	free(c->seen);
 }
@@ -119,6 +121,7 @@ static void renew_engine(struct cache *c)
 		.words = c->e.words,
 		.buckets = c->e.buckets,
 		.counters = c->counters,
+		.trim.freed = c->e.trim.freed,
 		.ledger = {
 			.pending = c->e.ledger.pending,
 			.pending_words = c->e.ledger.pending_words,

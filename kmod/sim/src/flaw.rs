@@ -109,7 +109,7 @@ impl Site {
             WorkKind::Note => Site::Note,
             WorkKind::Pages => Site::Pages,
             WorkKind::Head => Site::Head,
-            WorkKind::Step => return None,
+            WorkKind::Trim | WorkKind::Step => return None,
         })
     }
 

@@ -35,6 +35,7 @@ mod map;
 mod retired;
 mod settle;
 mod submit;
+mod trim;
 mod watch;
 
 pub use check::Word;

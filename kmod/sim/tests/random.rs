@@ -12,10 +12,11 @@ const SEEDS: u64 = 120;
 const REQUESTS: u64 = 20_000;
 
 /// What must have happened in so many requests, or they exercise too little.
-const HAPPENS: [&str; 31] = [
+const HAPPENS: [&str; 32] = [
     "write_back",
     "merges",
     "drained",
+    "trimmed",
     "sweeps",
     "groups",
     "checkpoints",

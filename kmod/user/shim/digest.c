@@ -75,6 +75,9 @@ u64 tdu_digest(struct tdu_engine *s)
 	mix_number(&hash, env_load(&e->disk_reads));
 	mix_number(&hash, e->clean_frame);
 	mix_number(&hash, e->clean_left << 1 | e->clean_unrecorded);
+	mix_bytes(&hash, e->trim.freed, sizes.freed * sizeof(*e->trim.freed));
+	mix_bytes(&hash, &e->trim.nr_freed, sizeof(e->trim) -
+			 offsetof(struct td_trim, nr_freed));
 	mix_bytes(&hash, l->pending, sizes.pending * 8);
 	mix_bytes(&hash, l->marks, sizes.marks * sizeof(*l->marks));
 	mix_bytes(&hash, l->marks_image, sizes.marks_image);

@@ -56,6 +56,11 @@ void tdu_tick(struct tdu_engine *s)
 	td_tick(&s->e);
 }
 
+void tdu_trim_allow(struct tdu_engine *s)
+{
+	td_trim_allow(&s->e);
+}
+
 const struct td_heat *tdu_heat(const struct tdu_engine *s)
 {
 	return &s->e.heat;

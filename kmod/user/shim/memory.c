@@ -32,6 +32,7 @@ struct tdu_engine *tdu_engine_new(const struct tdu_geometry *g, u32 mode)
 	ledger->marks_buffer = tdu_must_have(malloc(TD_BLOCK_BYTES));
 	s->e.watch.buffer = tdu_must_have(malloc(TD_SAMPLES_BYTES));
 	ledger->pages_buffer = tdu_must_have(malloc(TD_PAGES_BYTES));
+	e->trim.freed = tdu_zeroed(sizes.freed, sizeof(*e->trim.freed));
 	td_engine_init(e, &sb, &l, (enum td_mode)mode);
 	return s;
 }
@@ -50,6 +51,7 @@ void tdu_engine_free(struct tdu_engine *s)
 	free(ledger->marks_buffer);
 	free(s->e.watch.buffer);
 	free(ledger->pages_buffer);
+	free(s->e.trim.freed);
 	free(s->e.buckets);
 	free(s->e.words);
 	free(s->e.sets);

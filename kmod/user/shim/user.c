@@ -432,6 +432,7 @@ static const struct tdu_api api = {
 	.work_bytes = tdu_work_bytes,
 	.work_done = tdu_work_done,
 	.tick = tdu_tick,
+	.trim_allow = tdu_trim_allow,
 	.summing = tdu_summing,
 	.summed = tdu_summed,
 	.watch_resume = tdu_watch_resume,

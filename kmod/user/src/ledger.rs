@@ -75,6 +75,11 @@ impl Engine {
         }
     }
 
+    /// A trim may begin.
+    pub fn trim_allow(&mut self) {
+        unsafe { (self.core.api.trim_allow)(self.raw) }
+    }
+
     /// A second passed.
     pub fn tick(&mut self) {
         unsafe { (self.core.api.tick)(self.raw) }

@@ -129,11 +129,12 @@ pub enum WorkKind {
     Pages,
     Head,
     Note,
+    Trim,
     Step,
 }
 
 /// All kinds of work, in core's order.
-pub const WORK_KINDS: [WorkKind; 8] = [
+pub const WORK_KINDS: [WorkKind; 9] = [
     WorkKind::Group,
     WorkKind::FlushSsd,
     WorkKind::FlushDisk,
@@ -141,6 +142,7 @@ pub const WORK_KINDS: [WorkKind; 8] = [
     WorkKind::Pages,
     WorkKind::Head,
     WorkKind::Note,
+    WorkKind::Trim,
     WorkKind::Step,
 ];
 

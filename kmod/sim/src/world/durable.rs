@@ -96,7 +96,7 @@ impl Durable {
     }
 
     /// Both the slot's durable record and the record that is being written.
-    fn records(&self, slot: u32) -> impl Iterator<Item = Word> {
+    pub(super) fn records(&self, slot: u32) -> impl Iterator<Item = Word> {
         let writing = self
             .writing
             .as_ref()
@@ -301,6 +301,7 @@ impl World {
         if self.engine.state() == State::Bypass {
             return Ok(());
         }
+        self.check_no_trim(to, count)?;
         self.check_readers(sub, to, count)?;
         self.check_retired(sub, to, sector, count)?;
         for at in sector / 8..(sector + count).div_ceil(8) {

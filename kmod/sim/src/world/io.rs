@@ -159,6 +159,11 @@ impl World {
                     device.write(sector, self.bytes.keep(bytes), writer);
                 }
             }
+            (Kind::Discard(_), _) if io.side == Side::Ssd => {
+                for sector in first..first + count {
+                    device.write(sector, Stamp::JUNK, writer);
+                }
+            }
             (Kind::Discard(op) | Kind::Zeroes(op), _) => {
                 for sector in first..first + count {
                     device.write(sector, Stamp::new(op, sector, 0), writer);

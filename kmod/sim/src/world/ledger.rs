@@ -12,6 +12,7 @@ impl World {
         self.last = "tick";
         self.trace.all(|| "tick".to_owned());
         self.engine.tick();
+        self.allow_trim();
         self.guard.lone = 0;
         self.watch();
         self.pump();
@@ -84,6 +85,7 @@ impl World {
             WorkKind::Pages => (Side::Ssd, Kind::Write, false, false),
             WorkKind::FlushSsd => (Side::Ssd, Kind::Flush, false, false),
             WorkKind::FlushDisk => (Side::Origin, Kind::Flush, false, false),
+            WorkKind::Trim => (Side::Ssd, Kind::Discard(0), false, false),
             WorkKind::Step => return Err(Fault::Other("a step is no I/O".to_owned())),
         };
         self.last = "work";
@@ -105,6 +107,9 @@ impl World {
         }
         if kind == WorkKind::FlushDisk {
             self.check_promise_5()?;
+        }
+        if kind == WorkKind::Trim {
+            self.check_trim(first, count)?;
         }
         self.io(Io {
             side,
@@ -128,11 +133,12 @@ impl World {
             WorkKind::Pages => "pages done",
             WorkKind::Head => "head done",
             WorkKind::Note => "note done",
+            WorkKind::Trim => "trim done",
             WorkKind::Step => "step",
         };
         if kind == WorkKind::FlushDisk {
             self.seen.disk_errors += u64::from(failed);
-        } else {
+        } else if kind != WorkKind::Trim {
             self.seen.ssd_errors += u64::from(failed);
             self.seen.ssd_lost += u64::from(failed);
         }

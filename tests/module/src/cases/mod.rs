@@ -46,6 +46,7 @@ mod sizes;
 mod starts;
 mod streams;
 mod time;
+mod trims;
 mod writeback;
 
 use crate::Case;
@@ -56,6 +57,7 @@ pub fn of(set: &str) -> Option<Vec<Case>> {
         "" => Some(all()),
         "time" => Some(cases(&[
             time::CASES,
+            trims::CASES,
             rest::CASES,
             behind::CASES,
             ahead::CASES,

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * When the SSD is trimmed.
+ *
+ * Invariant: trims take a hundredth of the time, as far as they are short. One that takes
+ * longer is made up for by seconds without any.
+ * Threads: any, under tandem.lock.
+ * Why an end: some SSDs serve nothing else while they trim, and each trim would be felt.
+ * Three in a row, since one alone may have waited for other requests.
+ */
+#include "trim_pace.h"
+
+#include <linux/minmax.h>
+#include <linux/time64.h>
+
+#define SHARE		(NSEC_PER_SEC / 100)	/* of each second */
+#define TOO_LONG	(100 * NSEC_PER_MSEC)	/* for 8 MiB */
+#define LONG_ONES_MAX	3u
+
+void tandem_trim_init(struct tandem_trim *trim, bool can)
+{
+	*trim = (struct tandem_trim) { .off = !can };
+}
+
+void tandem_trim_tick(struct tandem_trim *trim)
+{
+	trim->left = min_t(s64, trim->left + SHARE, SHARE);
+}
+
+void tandem_trim_ended(struct tandem_trim *trim, bool ok, u64 ns)
+{
+	trim->left -= (s64)ns;
+	trim->long_ones = ns < TOO_LONG ? 0 : trim->long_ones + 1;
+	trim->off |= !ok || trim->long_ones == LONG_ONES_MAX;
+}
