@@ -239,6 +239,7 @@ struct td_trim {
 	u32 nr_freed;		/* bits set */
 	u32 next;		/* lane where looking goes on */
 	u32 looks;		/* lanes that may be looked at still; 0: no trim is put together */
+	u32 most;		/* slots of that trim */
 	u32 first;		/* the range that is trimmed, or will be */
 	u32 slots;		/* in it */
 };

@@ -198,7 +198,8 @@ bool td_index_has_room(const struct td_engine *e, u64 frame)
 	struct td_place p = place_of(e, frame);
 
 	for (u32 i = 0; i < td_ways(&e->layout); i++)
-		if (is_durably_free(e, nth_slot(e, p, frame, i)))
+		if (is_durably_free(e, nth_slot(e, p, frame, i)) &&
+		    !td_trimming(e, nth_slot(e, p, frame, i)))
 			return true;
 	return false;
 }
@@ -208,9 +209,10 @@ bool td_index_has_way(const struct td_engine *e, u64 frame)
 	struct td_place p = place_of(e, frame);
 
 	for (u32 i = 0; i < td_ways(&e->layout); i++) {
-		u64 v = td_word_load(&e->words[nth_slot(e, p, frame, i)]);
+		u32 slot = nth_slot(e, p, frame, i);
+		u64 v = td_word_load(&e->words[slot]);
 
-		if (td_word_is_free(v) || td_word_is_idle(v))
+		if ((td_word_is_free(v) || td_word_is_idle(v)) && !td_trimming(e, slot))
 			return true;
 	}
 	return false;

@@ -241,10 +241,12 @@ void td_work_fill(struct td_engine *e, const struct td_work *w);
 bool td_work_due(const struct td_engine *e);
 
 /*
- * A trim, of 8 MiB at most, may begin if space is free. The caller measures what trims cost,
- * and says so rarely that they hold up no request.
+ * A trim of at most @lanes MiB, or runs of a small cache, may begin if space is free. The
+ * caller measures what trims cost, and says so rarely that they hold up no request.
  */
-void td_trim_allow(struct td_engine *e);
+void td_trim_allow(struct td_engine *e, u32 lanes);
+/* With no trim under way: none begins before the next td_trim_allow(). */
+void td_trim_stop(struct td_engine *e);
 /* Would td_trim_allow() have an effect? Without the lock a hint. */
 bool td_trim_wants(const struct td_engine *e);
 

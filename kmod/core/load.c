@@ -267,7 +267,7 @@ static void take_over(struct td_load *l)
 	ledger->head = l->head == ledger->ring_blocks ? 0 : l->head;
 	ledger->used = l->used;
 	ledger->scrub = true;
-	/* In a cache that is not empty the free slots were trimmed, as far as is known. */
+	/* What became free since the start is trimmed, or all of an empty cache. */
 	if (!l->checkpoint.empty)
 		td_trim_none(l->e);
 	for (u32 i = 0; i < l->e->retired.count; i++)

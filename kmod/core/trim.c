@@ -9,7 +9,7 @@
  *   T2  From when a lane joins the range until the trim has ended, no frame gets a slot of
  *       the range (td_index_take()). So nothing is written there meanwhile, and the slots
  *       stay as T1 says; the lock may be released between two lanes.
- *   T3  The range has at most half of the ways of a group, so each frame finds a slot.
+ *   T3  The range has at most half of the ways of a group, if there is more than one way.
  *   T4  nr_freed is the number of bits set in freed. A lane without a bit was trimmed, or
  *       has a slot in use. Its bit is set when a slot of the lane becomes FREE.
  *
@@ -24,7 +24,7 @@
 #include "ledger_int.h"
 #include "trim.h"
 
-#define LANES_LOOKED	256u	/* lanes with a bit that are looked at for one permission */
+#define LANES_LOOKED	128u	/* lanes with a bit that are looked at for one permission */
 #define WORDS_SKIPPED	1024u	/* 64 lanes without a bit each, before the lock is released */
 
 static u32 nr_lanes(const struct td_engine *e)
@@ -49,14 +49,24 @@ void td_trim_none(struct td_engine *e)
 	e->trim.nr_freed = 0;
 }
 
-void td_trim_allow(struct td_engine *e)
+void td_trim_allow(struct td_engine *e, u32 lanes)
 {
 	struct td_trim *t = &e->trim;
+	u32 most = td_ways(&e->layout) / 2;
 
 	if (!t->nr_freed || t->slots || !td_active(e))
 		return;
+	t->most = (lanes < most ? lanes : most) << e->layout.run_shift;
 	t->looks = LANES_LOOKED;
 	td_ledger_due(e);
+}
+
+void td_trim_stop(struct td_engine *e)
+{
+	for (u32 i = 0; i < e->trim.slots; i += e->layout.run_mask + 1)
+		td_trim_note(e, e->trim.first + i);
+	e->trim.slots = 0;
+	e->trim.looks = 0;
 }
 
 bool td_trim_wants(const struct td_engine *e)
@@ -76,14 +86,19 @@ enum use {
 	FREE,		/* T1 */
 };
 
-static enum use use_of(const struct td_engine *e, u32 lane)
+static enum use use_of(struct td_engine *e, u32 lane)
 {
 	u32 first = lane << e->layout.run_shift;
 	enum use use = FREE;
 
 	for (u32 slot = first; slot <= (first | e->layout.run_mask); slot++) {
-		if (td_word_load(&e->words[slot]) & TD_W_STATE)
+		u64 v = td_word_load(&e->words[slot]);
+
+		if (v & TD_W_STATE && !td_word_is_free(v))
 			return USED;
+		/* A reader that has gone kept the slot from becoming FREE. */
+		if (v & TD_W_STATE)
+			td_index_forget(e, slot, TD_QUARTERS);
 		if (!td_index_names_nothing(e, slot))
 			use = UNRECORDED;
 	}
@@ -114,7 +129,6 @@ static bool look(struct td_engine *e)
 {
 	struct td_trim *t = &e->trim;
 	u32 lanes = nr_lanes(e), lane_slots = e->layout.run_mask + 1;
-	u32 most = td_ways(&e->layout) / 2 << e->layout.run_shift;
 	enum use use;
 
 	if (!t->slots)
@@ -125,7 +139,7 @@ static bool look(struct td_engine *e)
 	}
 	if (!has_bit(t, t->next))
 		return !t->slots;
-	if (t->slots && t->slots + lane_slots > most)
+	if (t->slots && t->slots + lane_slots > t->most)
 		return false;
 	t->looks--;
 	use = use_of(e, t->next);

@@ -66,7 +66,13 @@ static int get_devices(struct dm_target *ti, struct tandem *t, char **argv)
 		return -EMEDIUMTYPE;
 	}
 	t->stable_ssd = bdev_stable_writes(bdevs[1]);
-	tandem_trim_init(&t->trim, bdev_max_discard_sectors(bdevs[1]));
+	/*
+	 * What frees in units larger than a frame is most likely provisioned thinly, and would
+	 * give space away that the cache needs later.
+	 */
+	tandem_trim_init(&t->trim, bdev_max_discard_sectors(bdevs[1]) &&
+			 bdev_discard_granularity(bdevs[1]) >> SECTOR_SHIFT <=
+			 TD_FRAME_SECTORS);
 	if (bdev_read_only(t->ssd->bdev)) {
 		ti->error = "SSD is read-only";
 		return -EROFS;

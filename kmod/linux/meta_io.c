@@ -23,6 +23,19 @@ static struct block_device *bdev_of(const struct tandem *t, u8 kind)
 	return kind == TD_WORK_FLUSH_DISK ? t->origin->bdev : t->ssd->bdev;
 }
 
+/*
+ * A worker of its own submits a trim: write-back throttling may hold back discards for long,
+ * and nothing else is to wait with them.
+ */
+static void submit_trim(struct work_struct *work)
+{
+	struct tandem *t = container_of(work, struct tandem, trim_submit);
+	struct bio *bio = &t->works[TD_WORK_TRIM].bio;
+
+	t->trim_began = ktime_get();
+	submit_bio_noacct(bio);
+}
+
 static void work_endio(struct bio *bio)
 {
 	struct tandem_work *w = bio->bi_private;
@@ -52,15 +65,16 @@ static void submit_work(struct tandem *t, struct tandem_work *w)
 	w->bio.bi_iter.bi_sector = work->sector;
 	w->bio.bi_private = w;
 	w->bio.bi_end_io = work_endio;
-	if (work->kind == TD_WORK_TRIM) {
+	if (work->kind == TD_WORK_TRIM)
 		w->bio.bi_iter.bi_size = work->sectors << SECTOR_SHIFT;
-		t->trim_began = ktime_get();
-	} else if (work->sectors)
+	else if (work->sectors)
 		__bio_add_page(&w->bio, virt_to_page(work->buffer),
 			       work->sectors << SECTOR_SHIFT,
 			       offset_in_page(work->buffer));
 	if (work->kind == TD_WORK_FLUSH_DISK)
 		tandem_submit_own(t, &w->bio);
+	else if (work->kind == TD_WORK_TRIM)
+		queue_work(t->disk_wq, &t->trim_submit);
 	else
 		submit_bio_noacct(&w->bio);
 }
@@ -131,14 +145,18 @@ static void meta_work(struct work_struct *work)
 /* Lock held. */
 static void allow_trim(struct tandem *t)
 {
-	if (tandem_trim_may(&t->trim))
-		td_trim_allow(&t->engine);
+	if (!t->halted && tandem_trim_may(&t->trim))
+		td_trim_allow(&t->engine, t->trim.lanes);
 }
 
 /* A trim has ended; core knows that. Lock held. */
 static void trim_ended(struct tandem *t, bool ok)
 {
 	tandem_trim_ended(&t->trim, ok, ktime_to_ns(ktime_sub(ktime_get(), t->trim_began)));
+	if (t->trim.off)
+		DMINFO("%s: the SSD %s, so nothing is trimmed any more",
+		       dm_table_device_name(t->ti->table),
+		       ok ? "trims slowly" : "has refused a trim");
 	allow_trim(t);
 }
 
@@ -258,6 +276,7 @@ int tandem_meta_init(struct tandem *t)
 	init_completion(&t->durable_flush_done);
 	INIT_WORK(&t->meta, meta_work);
 	INIT_DELAYED_WORK(&t->tick, tick_work);
+	INIT_WORK(&t->trim_submit, submit_trim);
 	t->halted = true;
 	t->works = kcalloc(TD_WORK_KINDS, sizeof(*t->works), GFP_KERNEL);
 	if (!t->works)
@@ -303,6 +322,9 @@ void tandem_meta_halt(struct tandem *t)
 	tandem_unlock(t, flags);
 	cancel_delayed_work_sync(&t->tick);
 	wait_event(t->idle, tandem_own_io_ended(t));
+	flags = tandem_lock(t);
+	td_trim_stop(&t->engine);
+	tandem_unlock(t, flags);
 	cancel_delayed_work_sync(&t->recorded);
 	/* After this no work looks at the engine, so another table may take it. */
 	flush_workqueue(t->wq);

@@ -14,6 +14,7 @@
 
 #include "ahead.h"
 #include "resize.h"
+#include "trim.h"
 
 /* Z1; what becomes durable here is mostly nothing. */
 static bool is_at_rest(struct tandem *t)
@@ -109,6 +110,8 @@ int tandem_resize(struct tandem *t)
 	r = change_format(t, old, buffer, ahead);
 	tandem_memory_free(old);
 	tandem_cleaner_inherit(t, t);
+	/* Nothing is known of the part that is new. */
+	td_trim_all(&t->engine);
 	if (!r && !is_at_rest(t))
 		r = -EIO;
 	if (r)

@@ -151,6 +151,7 @@ struct tandem {
 	struct tandem_cleaner cleaner;
 	struct tandem_trim trim;	/* lock */
 	ktime_t trim_began;		/* of the trim under way */
+	struct work_struct trim_submit;	/* of disk_wq */
 
 	struct td_samples *samples;	/* identity_io.c */
 	void *samples_buffer;

@@ -9,7 +9,8 @@
 
 struct tandem_trim {
 	s64 left;		/* ns that trims may take still; below 0: they took longer */
-	u32 long_ones;		/* trims in a row that took too long */
+	u32 lanes;		/* the most for the next trim */
+	u32 long_ones;		/* trims of one lane in a row that took long */
 	bool off;		/* no trim any more */
 };
 

@@ -76,8 +76,9 @@ u64 tdu_digest(struct tdu_engine *s)
 	mix_number(&hash, e->clean_frame);
 	mix_number(&hash, e->clean_left << 1 | e->clean_unrecorded);
 	mix_bytes(&hash, e->trim.freed, sizes.freed * sizeof(*e->trim.freed));
-	mix_bytes(&hash, &e->trim.nr_freed, sizeof(e->trim) -
-			 offsetof(struct td_trim, nr_freed));
+	mix_number(&hash, (u64)e->trim.next << 32 | e->trim.looks);
+	mix_number(&hash, e->trim.most);
+	mix_number(&hash, (u64)e->trim.first << 32 | e->trim.slots);
 	mix_bytes(&hash, l->pending, sizes.pending * 8);
 	mix_bytes(&hash, l->marks, sizes.marks * sizeof(*l->marks));
 	mix_bytes(&hash, l->marks_image, sizes.marks_image);

@@ -56,9 +56,9 @@ void tdu_tick(struct tdu_engine *s)
 	td_tick(&s->e);
 }
 
-void tdu_trim_allow(struct tdu_engine *s)
+void tdu_trim_allow(struct tdu_engine *s, u32 lanes)
 {
-	td_trim_allow(&s->e);
+	td_trim_allow(&s->e, lanes);
 }
 
 const struct td_heat *tdu_heat(const struct tdu_engine *s)

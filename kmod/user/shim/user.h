@@ -169,7 +169,7 @@ struct tdu_api {
 	bool (*work_done)(struct tdu_engine *engine, u32 kind, bool ok,
 			  struct tdu_list *list);
 	void (*tick)(struct tdu_engine *engine);
-	void (*trim_allow)(struct tdu_engine *engine);
+	void (*trim_allow)(struct tdu_engine *engine, u32 lanes);
 	/* watch.h; the place of the request whose action is SUM */
 	u64 (*summing)(const struct tdu_request *request);
 	/* @mask: sectors of the place that are written; @sums: TD_QUARTER_SECTORS. */

@@ -65,7 +65,7 @@ void tdu_work_fill(struct tdu_engine *s, u32 kind);
 bool tdu_work_done(struct tdu_engine *s, u32 kind, bool ok,
 		   struct tdu_list *list);
 void tdu_tick(struct tdu_engine *s);
-void tdu_trim_allow(struct tdu_engine *s);
+void tdu_trim_allow(struct tdu_engine *s, u32 lanes);
 
 /* user.c: move the requests in @from to @to. */
 void tdu_report_woken(struct td_list *from, struct tdu_list *to);

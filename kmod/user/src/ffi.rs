@@ -359,7 +359,7 @@ pub struct Api {
     pub work_bytes: unsafe extern "C" fn(*mut RawEngine, u32, u32, u32, *mut u8),
     pub work_done: unsafe extern "C" fn(*mut RawEngine, u32, bool, *mut List) -> bool,
     pub tick: unsafe extern "C" fn(*mut RawEngine),
-    pub trim_allow: unsafe extern "C" fn(*mut RawEngine),
+    pub trim_allow: unsafe extern "C" fn(*mut RawEngine, u32),
     pub summing: unsafe extern "C" fn(*const RawRequest) -> u64,
     pub summed:
         unsafe extern "C" fn(*mut RawEngine, *mut RawRequest, u32, *const u32, *mut List) -> u32,

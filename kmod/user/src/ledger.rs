@@ -75,9 +75,9 @@ impl Engine {
         }
     }
 
-    /// A trim may begin.
-    pub fn trim_allow(&mut self) {
-        unsafe { (self.core.api.trim_allow)(self.raw) }
+    /// A trim of at most `lanes` lanes may begin.
+    pub fn trim_allow(&mut self, lanes: u32) {
+        unsafe { (self.core.api.trim_allow)(self.raw, lanes) }
     }
 
     /// A second passed.

@@ -95,6 +95,11 @@ impl Durable {
         newest.copied().or_else(|| self.base[slot as usize])
     }
 
+    /// Was the slot recorded since the start, or was its record of before good?
+    pub(super) fn is_known(&self, slot: u32) -> bool {
+        self.record(slot).is_some()
+    }
+
     /// Both the slot's durable record and the record that is being written.
     pub(super) fn records(&self, slot: u32) -> impl Iterator<Item = Word> {
         let writing = self

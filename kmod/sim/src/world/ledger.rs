@@ -149,7 +149,12 @@ impl World {
             self.metadata_written(kind);
         }
         self.asked_in_vain = 0;
-        self.apply_work(kind, !failed)
+        self.apply_work(kind, !failed)?;
+        if kind == WorkKind::Trim {
+            self.allow_trim();
+            self.pump();
+        }
+        Ok(())
     }
 
     /// Core applies what it learned by the end of an I/O of its own, or the next part of that.

@@ -6,10 +6,11 @@ use super::{Fault, World, ensure};
 use crate::queue::{Kind, Side};
 
 impl World {
-    /// After half of the seconds a trim may begin.
+    /// After half of the seconds a trim may begin, and after half of the trims another one.
     pub(super) fn allow_trim(&mut self) {
         if self.rng.bool() {
-            self.engine.trim_allow();
+            let lanes = self.rng.u32(1..9);
+            self.engine.trim_allow(lanes);
         }
     }
 
@@ -28,6 +29,10 @@ impl World {
             "{count} sectors from {first} on are trimmed, which are no slots"
         );
         for slot in (first - start) / 32..(first + count - start) / 32 {
+            ensure!(
+                self.durable.is_known(slot as u32),
+                "slot {slot} is trimmed, whose record is not known"
+            );
             for word in self.durable.records(slot as u32) {
                 ensure!(
                     word.valid == 0,
