@@ -113,6 +113,8 @@ fn read_once() -> Result<()> {
     );
     rig.shows(&model)?;
     // The disk may take less at a time, and each piece has its edges.
+    // What was just read is being stored, and needs slots.
+    rig.quiet()?;
     write(&rig, &mut model, PLACE + 2 * MIB + 5 * SECTOR, 2048, 15)?;
     let status = rig.status()?;
     ensure!(
