@@ -20,7 +20,7 @@ use tandem_harness::layer::Run;
 
 /// Script that ends when the file system is mounted through the cache.
 const MOUNTED: &str = r#"
-for _ in $(seq 300); do
+for _ in $(seq 1000); do
 	case $(findmnt --noheadings --output SOURCE /home/anna/Archive) in /dev/mapper/tandem-*) exit 0;; esac
 	sleep 0.2
 done
@@ -29,7 +29,7 @@ journalctl -b --no-pager -o short-monotonic | tail -40
 exit 1"#;
 /// Script that ends when an attempt to start the cache has failed.
 const TRIED: &str = r#"
-for _ in $(seq 300); do
+for _ in $(seq 1000); do
 	journalctl -b --no-pager -o cat -u tandem | grep -q 'cannot assemble' && exit 0
 	sleep 0.2
 done

@@ -49,7 +49,7 @@ END"#;
 /// Script that ends when the array and the volume are mounted through their caches; the service does that when their SSDs
 /// are there, if the start has left them out.
 pub(crate) const MOUNTED: &str = r#"
-for try in $(seq 300); do
+for try in $(seq 1000); do
 	below=$(findmnt --noheadings --output SOURCE /srv/photos; findmnt --noheadings --output SOURCE /srv/songs)
 	[ "$(echo "$below" | grep -c ^/dev/mapper/tandem-)" = 2 ] && exit 0
 	sleep 0.2
@@ -58,7 +58,7 @@ echo "not both are mounted"; lsblk; journalctl -b --no-pager -o short-monotonic 
 exit 1"#;
 /// Script that ends when the mapping has its table.
 const ASSEMBLED: &str = r#"
-for try in $(seq 300); do
+for try in $(seq 1000); do
 	dmsetup table NAME | grep -q tandem && exit 0
 	sleep 0.2
 done
