@@ -94,9 +94,9 @@ static enum use use_of(struct td_engine *e, u32 lane)
 	for (u32 slot = first; slot <= (first | e->layout.run_mask); slot++) {
 		u64 v = td_word_load(&e->words[slot]);
 
-		if (v & TD_W_STATE && !td_word_is_free(v))
+		if (v & (TD_W_VALID | TD_W_BUSY))
 			return USED;
-		/* A reader that has gone kept the slot from becoming FREE. */
+		/* A reader keeps the slot from becoming FREE, or has kept it. */
 		if (v & TD_W_STATE)
 			td_index_forget(e, slot, TD_QUARTERS);
 		if (!td_index_names_nothing(e, slot))

@@ -9,6 +9,7 @@
  * Threads: device-mapper calls these one at a time for a device.
  */
 #include <linux/module.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 
 #include "ahead.h"
@@ -67,12 +68,11 @@ static int get_devices(struct dm_target *ti, struct tandem *t, char **argv)
 	}
 	t->stable_ssd = bdev_stable_writes(bdevs[1]);
 	/*
-	 * What frees in units larger than a frame is most likely provisioned thinly, and would
-	 * give space away that the cache needs later.
+	 * What frees in such large units is most likely a thin volume, and would give space
+	 * away that the cache needs later.
 	 */
 	tandem_trim_init(&t->trim, bdev_max_discard_sectors(bdevs[1]) &&
-			 bdev_discard_granularity(bdevs[1]) >> SECTOR_SHIFT <=
-			 TD_FRAME_SECTORS);
+			 bdev_discard_granularity(bdevs[1]) < SZ_64K);
 	if (bdev_read_only(t->ssd->bdev)) {
 		ti->error = "SSD is read-only";
 		return -EROFS;

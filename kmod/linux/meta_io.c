@@ -32,7 +32,7 @@ static void submit_trim(struct work_struct *work)
 	struct tandem *t = container_of(work, struct tandem, trim_submit);
 	struct bio *bio = &t->works[TD_WORK_TRIM].bio;
 
-	t->trim_began = ktime_get();
+	t->trim.began = ktime_get_ns();
 	submit_bio_noacct(bio);
 }
 
@@ -149,15 +149,13 @@ static void allow_trim(struct tandem *t)
 		td_trim_allow(&t->engine, t->trim.lanes);
 }
 
-/* A trim has ended; core knows that. Lock held. */
-static void trim_ended(struct tandem *t, bool ok)
+/* A trim has ended; core knows that. True: that was the last one. Lock held. */
+static bool trim_ended(struct tandem *t, bool ok)
 {
-	tandem_trim_ended(&t->trim, ok, ktime_to_ns(ktime_sub(ktime_get(), t->trim_began)));
-	if (t->trim.off)
-		DMINFO("%s: the SSD %s, so nothing is trimmed any more",
-		       dm_table_device_name(t->ti->table),
-		       ok ? "trims slowly" : "has refused a trim");
+	bool last = tandem_trim_ended(&t->trim, ok, ktime_get_ns() - t->trim.began);
+
 	allow_trim(t);
+	return last;
 }
 
 static void done_work(struct work_struct *work)
@@ -167,7 +165,7 @@ static void done_work(struct work_struct *work)
 	bool ok = !w->bio.bi_status;
 	struct td_list woken;
 	unsigned long flags;
-	bool last, clean, again;
+	bool last, clean, again, last_trim = false;
 
 	td_list_init(&woken);
 	bio_uninit(&w->bio);
@@ -177,10 +175,14 @@ static void done_work(struct work_struct *work)
 		clean = w->work.kind == TD_WORK_GROUP && t->cleaner.waits_for_record;
 		again = td_work_done(&t->engine, &w->work, ok, &woken);
 		if (w->work.kind == TD_WORK_TRIM)
-			trim_ended(t, ok);
+			last_trim = trim_ended(t, ok);
 		/* From here on @w may be in use again, but for another step. */
 		tandem_unlock(t, flags);
 	} while (again);
+	if (last_trim)
+		DMINFO("%s: the SSD %s, so nothing is trimmed any more",
+		       dm_table_device_name(t->ti->table),
+		       ok ? "trims slowly" : "has refused a trim");
 	tandem_carry_on(t, &woken);
 	if (clean)
 		tandem_cleaner_kick(t);
@@ -199,7 +201,7 @@ static bool needs_clock(const struct tandem *t)
 	const struct td_ledger *l = &e->ledger;
 
 	return l->changed || l->ssd_unflushed || l->marks_set || l->dirty ||
-	       td_watch_asks(e) || (!t->trim.off && td_trim_wants(e));
+	       td_watch_asks(e) || (tandem_trims(&t->trim) && td_trim_wants(e));
 }
 
 void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)

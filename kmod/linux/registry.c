@@ -195,7 +195,7 @@ bool tandem_take_over(struct tandem *t)
 		t->engine = old->engine;
 		td_engine_moved(&t->engine);
 		tandem_cleaner_inherit(t, old);
-		t->trim = old->trim;
+		tandem_trim_inherit(&t->trim, &old->trim);
 		*t->samples = *old->samples;
 		t->super = old->super;
 		t->super_first = old->super_first;

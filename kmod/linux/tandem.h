@@ -114,7 +114,7 @@ struct tandem {
 
 	struct workqueue_struct *wq;
 	struct workqueue_struct *frozen_wq;	/* freeze.c: I/O that the clock begins */
-	struct workqueue_struct *disk_wq;	/* of the lanes */
+	struct workqueue_struct *disk_wq;	/* of the lanes and of trim_submit */
 	struct tandem_lane lanes[TANDEM_LANES];
 	struct work_struct watch;	/* runs while such I/O is under way */
 	bool watched;			/* lock: @watch runs */
@@ -150,7 +150,6 @@ struct tandem {
 
 	struct tandem_cleaner cleaner;
 	struct tandem_trim trim;	/* lock */
-	ktime_t trim_began;		/* of the trim under way */
 	struct work_struct trim_submit;	/* of disk_wq */
 
 	struct td_samples *samples;	/* identity_io.c */
@@ -254,10 +253,7 @@ void tandem_ssd_failed(struct tandem *t, struct td_list *woken);
 /* 0 or -ENOMEM; tandem_meta_free() either way. */
 int tandem_meta_init(struct tandem *t);
 void tandem_meta_free(struct tandem *t);
-/*
- * Flush: all acknowledged data and the index become durable. False: the flush
- * failed. Sleeps.
- */
+/* All acknowledged data and the index become durable. False: a flush failed. Sleeps. */
 bool tandem_make_durable(struct tandem *t);
 /*
  * With no request in flight: tandem_meta_halt() waits for the ledger's I/O and stops

@@ -8,23 +8,32 @@
 #include "env.h"
 
 struct tandem_trim {
+	u64 began;		/* ns: the trim under way */
 	s64 left;		/* ns that trims may take still; below 0: they took longer */
 	u32 lanes;		/* the most for the next trim */
 	u32 long_ones;		/* trims of one lane in a row that took long */
-	bool off;		/* no trim any more */
+	bool off;		/* the SSD is slow at trims, or has refused one: none any more */
+	bool can;		/* the SSD takes discards */
 };
 
-/* @can: the SSD takes discards. */
 void tandem_trim_init(struct tandem_trim *trim, bool can);
+/* What is known of the SSD's trims by @old, another table of the same SSD. */
+void tandem_trim_inherit(struct tandem_trim *trim, const struct tandem_trim *old);
 /* A second has passed, or an eighth less. */
 void tandem_trim_tick(struct tandem_trim *trim);
-/* May a trim begin? */
-static inline bool tandem_trim_may(const struct tandem_trim *trim)
+/* May trims begin, now or later? */
+static inline bool tandem_trims(const struct tandem_trim *trim)
 {
-	return !trim->off && trim->left > 0;
+	return trim->can && !trim->off;
 }
 
-/* A trim took @ns; or, not @ok, the SSD refused it. */
-void tandem_trim_ended(struct tandem_trim *trim, bool ok, u64 ns);
+/* May a trim begin now? */
+static inline bool tandem_trim_may(const struct tandem_trim *trim)
+{
+	return tandem_trims(trim) && trim->left > 0;
+}
+
+/* A trim took @ns; or, not @ok, the SSD refused it. True: that was the last one. */
+bool tandem_trim_ended(struct tandem_trim *trim, bool ok, u64 ns);
 
 #endif
