@@ -24,8 +24,8 @@ impl World {
             count > 0
                 && first >= start
                 && first + count <= start + slots * 32
-                && (first - start) % 32 == 0
-                && count % 32 == 0,
+                && (first - start).is_multiple_of(32)
+                && count.is_multiple_of(32),
             "{count} sectors from {first} on are trimmed, which are no slots"
         );
         for slot in (first - start) / 32..(first + count - start) / 32 {
