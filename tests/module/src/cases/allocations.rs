@@ -279,6 +279,8 @@ fn workers() -> Result<()> {
     faults::needed()?;
     let mut config = small("writeback");
     (config.origin_under, config.ssd_under) = (Some(Under::Linear), Some(Under::Linear));
+    // A disk in memory that has trimmed needs memory to be written.
+    config.ssd.discard = false;
     let (rig, mut model) = filled(config)?;
     let device = rig.mapped()?;
     let mut tried = 0;
