@@ -12,6 +12,7 @@ mod prepare;
 mod reading;
 mod repeat;
 mod shutdown;
+mod undisturbed;
 
 pub use self::failure::{DmFailure, explain};
 pub use self::foreign::Foreign;
@@ -20,6 +21,7 @@ pub use self::shutdown::{last_mount, note_stop};
 
 use self::failure::{failed, other};
 use self::repeat::each;
+use self::undisturbed::undisturbed;
 use super::mapping::{Mapping, Table};
 use super::status::StatusLine;
 use super::table::{DM_CACHE, LINEAR, Linear, TARGET, Tandem};
@@ -204,8 +206,7 @@ impl Control {
     }
 
     fn resume(&self, id: &DevId<'_>) -> DmResult<()> {
-        self.dm
-            .device_suspend(id, DmOptions::default())
+        undisturbed(|| self.dm.device_suspend(id, DmOptions::default()))
             .map(drop)
             .map_err(failed("resume"))
     }
@@ -374,7 +375,7 @@ impl Control {
     /// As [`Self::swap`], with these flags.
     fn swap_with(&self, id: &DevId<'_>, flags: DmFlags) -> DmResult<()> {
         let options = DmOptions::default().set_flags(flags);
-        let resumed = self.dm.device_suspend(id, options).map(drop);
+        let resumed = undisturbed(|| self.dm.device_suspend(id, options)).map(drop);
         let resumed = resumed.map_err(failed("resume"));
         if resumed.is_err() {
             // The kernel may have stopped before or after it swapped the tables. Either table may be able to
@@ -475,8 +476,7 @@ impl Control {
             return Ok(());
         }
         self.with(uuid, |id| {
-            self.dm
-                .device_remove(id, DmOptions::default())
+            undisturbed(|| self.dm.device_remove(id, DmOptions::default()))
                 .map(drop)
                 .map_err(failed("remove the mapping"))
         })?;

@@ -3,6 +3,7 @@
 
 use super::parts::{direct, exclusive};
 use super::repeat::each;
+use super::undisturbed::undisturbed;
 use super::{Control, DmResult, Entry, Linear, failed, other};
 use crate::machine::dm::kept;
 use crate::machine::dm::table::{DM_CACHE, TARGET};
@@ -58,8 +59,8 @@ impl Control {
                     }
                     // No file system is left above the mapping, so nothing has to be frozen.
                     let flags = DmFlags::DM_SUSPEND | DmFlags::DM_SKIP_LOCKFS;
-                    self.dm
-                        .device_suspend(id, DmOptions::default().set_flags(flags))
+                    let options = DmOptions::default().set_flags(flags);
+                    undisturbed(|| self.dm.device_suspend(id, options))
                         .map(drop)
                         .map_err(failed("suspend"))
                 })
