@@ -31,7 +31,8 @@ pub(super) fn undisturbed<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-#[cfg(all(test, feature = "service"))]
+#[cfg(feature = "service")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use nix::sys::pthread::{pthread_kill, pthread_self};
