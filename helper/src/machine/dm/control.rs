@@ -21,7 +21,6 @@ pub use self::shutdown::{last_mount, note_stop};
 
 use self::failure::{failed, other};
 use self::repeat::each;
-use self::undisturbed::undisturbed;
 use super::mapping::{Mapping, Table};
 use super::status::StatusLine;
 use super::table::{DM_CACHE, LINEAR, Linear, TARGET, Tandem};
@@ -206,8 +205,7 @@ impl Control {
     }
 
     fn resume(&self, id: &DevId<'_>) -> DmResult<()> {
-        undisturbed(|| self.dm.device_suspend(id, DmOptions::default()))
-            .map(drop)
+        self.device_suspend(id, DmOptions::default())
             .map_err(failed("resume"))
     }
 
@@ -375,7 +373,7 @@ impl Control {
     /// As [`Self::swap`], with these flags.
     fn swap_with(&self, id: &DevId<'_>, flags: DmFlags) -> DmResult<()> {
         let options = DmOptions::default().set_flags(flags);
-        let resumed = undisturbed(|| self.dm.device_suspend(id, options)).map(drop);
+        let resumed = self.device_suspend(id, options);
         let resumed = resumed.map_err(failed("resume"));
         if resumed.is_err() {
             // The kernel may have stopped before or after it swapped the tables. Either table may be able to
@@ -476,8 +474,7 @@ impl Control {
             return Ok(());
         }
         self.with(uuid, |id| {
-            undisturbed(|| self.dm.device_remove(id, DmOptions::default()))
-                .map(drop)
+            self.device_remove(id, DmOptions::default())
                 .map_err(failed("remove the mapping"))
         })?;
         self.drop_parts(uuid);

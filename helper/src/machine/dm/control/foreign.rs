@@ -2,7 +2,6 @@
 //! The mappings that other programs have made.
 
 use super::repeat::twice;
-use super::undisturbed::undisturbed;
 use super::{Control, DmResult, failed, lines_of, other};
 use crate::machine::dm::table::Linear;
 use devicemapper::{DevId, DmFlags, DmName, DmOptions};
@@ -155,7 +154,7 @@ impl Control {
             .table_load(&id, &lines_of(&[disk], 0), DmOptions::default())
             .map_err(failed("load the table"))?;
         let suspend = DmOptions::default().set_flags(DmFlags::DM_SUSPEND);
-        let suspended = undisturbed(|| self.dm.device_suspend(&id, suspend));
+        let suspended = self.device_suspend(&id, suspend);
         let done = suspended.map_err(failed("suspend")).and_then(|_| {
             let now = self.foreign_named(&mapping.name);
             let now = now.ok_or_else(|| other("read the status", "no mapping"))?;
@@ -180,8 +179,7 @@ impl Control {
     /// # Errors
     /// `EBUSY` if the mapping is in use.
     pub fn remove(&self, name: &str) -> DmResult<()> {
-        let id = id(name)?;
-        let removed = undisturbed(|| self.dm.device_remove(&id, DmOptions::default()));
-        removed.map(drop).map_err(failed("remove the mapping"))
+        let removed = self.device_remove(&id(name)?, DmOptions::default());
+        removed.map_err(failed("remove the mapping"))
     }
 }

@@ -2,7 +2,6 @@
 //! Puts the table of a cache in force.
 
 use super::repeat::twice;
-use super::undisturbed::undisturbed;
 use super::{Control, DmResult, failed, other};
 use crate::machine::dm::mapping::Mapping;
 use crate::machine::dm::table::{Linear, Tandem};
@@ -47,7 +46,7 @@ impl Control {
                 },
             )?;
             let options = DmOptions::default().set_flags(DmFlags::DM_SKIP_LOCKFS);
-            let Err(error) = undisturbed(|| self.dm.device_suspend(id, options)) else {
+            let Err(error) = self.device_suspend(id, options) else {
                 return Ok(());
             };
             let _ = self.dm.table_clear(id);

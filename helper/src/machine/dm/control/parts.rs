@@ -7,7 +7,6 @@
 //! order and the disk itself show that the copies are still right.
 
 use super::prepare::quiet;
-use super::undisturbed::undisturbed;
 use super::{Control, DmResult, failed, is_there, other};
 use crate::machine::dm::dm_cache::Layout;
 use crate::machine::dm::kept::{self, METADATA_HEAD};
@@ -105,13 +104,13 @@ impl Control {
             let mut attempt = 0;
             while self.number_of(&name).is_some() {
                 let id = DmName::new(&name).map_err(|e| other("name a mapping", e))?;
-                let removed = undisturbed(|| self.dm.device_remove(&DevId::Name(id), quiet()));
+                let removed = self.device_remove(&DevId::Name(id), quiet());
                 match removed.map_err(failed("remove a part of the SSD")) {
                     Err(e) if e.errno == Some(Errno::BUSY) && attempt < wipe::TRIES => {
                         attempt += 1;
                         std::thread::sleep(wipe::PAUSE);
                     }
-                    removed => removed.map(drop)?,
+                    removed => removed?,
                 }
             }
         }

@@ -6,7 +6,6 @@
 //! zeroes. So the next start of the machine finds a cache that was stopped in order, whose disk was written since: it
 //! starts cold. For dm-cache no samples are noted, with the same effect.
 
-use super::undisturbed::undisturbed;
 use super::{Control, DmResult, failed, other};
 use crate::machine::dm::table::{DM_CACHE, TARGET, Tandem};
 use crate::model::action::Pair;
@@ -84,7 +83,7 @@ impl Control {
         for name in names(uuid).into_iter().rev() {
             if listed.iter().any(|(known, ..)| known.to_string() == name) {
                 let id = DmName::new(&name).map_err(|e| other("name a mapping", e))?;
-                undisturbed(|| self.dm.device_remove(&DevId::Name(id), quiet()))
+                self.device_remove(&DevId::Name(id), quiet())
                     .map_err(failed("end the preparation"))?;
             }
         }
@@ -116,8 +115,7 @@ impl Control {
     /// Puts the loaded table of such a mapping in force.
     pub(super) fn start(&self, name: &str) -> DmResult<()> {
         let id = DmName::new(name).map_err(|e| other("name a mapping", e))?;
-        undisturbed(|| self.dm.device_suspend(&DevId::Name(id), quiet()))
-            .map(drop)
+        self.device_suspend(&DevId::Name(id), quiet())
             .map_err(failed("resume"))
     }
 }

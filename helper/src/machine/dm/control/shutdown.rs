@@ -3,7 +3,6 @@
 
 use super::parts::{direct, exclusive};
 use super::repeat::each;
-use super::undisturbed::undisturbed;
 use super::{Control, DmResult, Entry, Linear, failed, other};
 use crate::machine::dm::kept;
 use crate::machine::dm::table::{DM_CACHE, TARGET};
@@ -60,9 +59,7 @@ impl Control {
                     // No file system is left above the mapping, so nothing has to be frozen.
                     let flags = DmFlags::DM_SUSPEND | DmFlags::DM_SKIP_LOCKFS;
                     let options = DmOptions::default().set_flags(flags);
-                    undisturbed(|| self.dm.device_suspend(id, options))
-                        .map(drop)
-                        .map_err(failed("suspend"))
+                    self.device_suspend(id, options).map_err(failed("suspend"))
                 })
             },
             |entry, e| tracing::error!(uuid = entry.uuid, "it is not stopped: {e}"),

@@ -5,6 +5,8 @@
 //! handler, and the devicemapper crate reports that as a failure though the kernel has done what it was asked for. The
 //! service has such a handler: of SIGCHLD, for the programs that it starts. Any thread may get it.
 
+use super::Control;
+use devicemapper::{DevId, DmError, DmOptions};
 use nix::sys::signal::{SigSet, SigmaskHow};
 
 /// Keeps signals from this thread; on its end they come as before.
@@ -21,7 +23,7 @@ impl Drop for Masked {
 }
 
 /// Calls `f`, which starts no program, without signals for this thread. Another thread gets them.
-pub(super) fn undisturbed<T>(f: impl FnOnce() -> T) -> T {
+fn undisturbed<T>(f: impl FnOnce() -> T) -> T {
     let _masked = Masked(
         SigSet::all()
             .thread_swap_mask(SigmaskHow::SIG_BLOCK)
@@ -29,6 +31,19 @@ pub(super) fn undisturbed<T>(f: impl FnOnce() -> T) -> T {
             .ok(),
     );
     f()
+}
+
+/// All such calls go through these two.
+impl Control {
+    /// Suspends a mapping, or resumes it and puts a loaded table in force, as the flags say.
+    pub(super) fn device_suspend(&self, id: &DevId<'_>, options: DmOptions) -> Result<(), DmError> {
+        undisturbed(|| self.dm.device_suspend(id, options)).map(drop)
+    }
+
+    /// Removes a mapping.
+    pub(super) fn device_remove(&self, id: &DevId<'_>, options: DmOptions) -> Result<(), DmError> {
+        undisturbed(|| self.dm.device_remove(id, options)).map(drop)
+    }
 }
 
 #[cfg(feature = "service")]
