@@ -267,7 +267,7 @@ static void take_over(struct td_load *l)
 	ledger->head = l->head == ledger->ring_blocks ? 0 : l->head;
 	ledger->used = l->used;
 	ledger->scrub = true;
-	/* What became free since the start is trimmed, or all of an empty cache. */
+	/* Trims begin with what becomes free from now on; an empty cache is trimmed as a whole. */
 	if (!l->checkpoint.empty)
 		td_trim_none(l->e);
 	for (u32 i = 0; i < l->e->retired.count; i++)

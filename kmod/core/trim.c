@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Which lanes of the SSD are trimmed, one range of neighbours at a time.
+ * The engine chooses the lanes that are trimmed, one range of neighbours at a time.
  *
  * Invariants:
  *   T1  A lane is trimmed only when each of its slots is FREE, and no record, durable or

@@ -68,8 +68,8 @@ static int get_devices(struct dm_target *ti, struct tandem *t, char **argv)
 	}
 	t->stable_ssd = bdev_stable_writes(bdevs[1]);
 	/*
-	 * What frees in such large units is most likely a thin volume, and would give space
-	 * away that the cache needs later.
+	 * A device that frees in such large units is most likely a thin volume. It would give
+	 * space away that the cache needs later.
 	 */
 	tandem_trim_init(&t->trim, bdev_max_discard_sectors(bdevs[1]) &&
 			 bdev_discard_granularity(bdevs[1]) < SZ_64K);

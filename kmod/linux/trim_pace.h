@@ -17,7 +17,7 @@ struct tandem_trim {
 };
 
 void tandem_trim_init(struct tandem_trim *trim, bool can);
-/* What is known of the SSD's trims by @old, another table of the same SSD. */
+/* @trim takes over what @old, of another table, has learned of the same SSD. */
 void tandem_trim_inherit(struct tandem_trim *trim, const struct tandem_trim *old);
 /* A second has passed, or an eighth less. */
 void tandem_trim_tick(struct tandem_trim *trim);

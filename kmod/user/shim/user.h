@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	24
+#define TDU_API_VERSION	25
 
 struct tdu_engine;
 

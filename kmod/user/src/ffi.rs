@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 /// `TDU_API_VERSION`
 #[cfg(feature = "load")]
-pub const API_VERSION: u32 = 24;
+pub const API_VERSION: u32 = 25;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]

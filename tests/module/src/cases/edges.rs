@@ -112,9 +112,9 @@ fn read_once() -> Result<()> {
         rig.status()?
     );
     rig.shows(&model)?;
-    // The disk may take less at a time, and each piece has its edges.
-    // What was just read is being stored, and needs slots.
+    // The reads above are being stored, and hold slots that the write needs.
     rig.quiet()?;
+    // The disk may take less at a time, and each piece has its edges.
     write(&rig, &mut model, PLACE + 2 * MIB + 5 * SECTOR, 2048, 15)?;
     let status = rig.status()?;
     ensure!(

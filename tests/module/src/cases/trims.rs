@@ -39,7 +39,7 @@ fn config(mib: u64) -> Config {
     }
 }
 
-/// What of the SSD is trimmed when no more comes, in sectors; in an hour more the SSD is not asked again.
+/// Waits until the trims have ended, and gives the sectors that were trimmed. The SSD must not be asked again in an hour more.
 fn all_trimmed(rig: &Rig) -> Result<u64> {
     sleep(ms(LONG));
     let (trimmed, asked) = (rig.status()?.get("trimmed")?, rig.ssd.stat()?);
@@ -101,7 +101,7 @@ fn unused() -> Result<()> {
         freed >= used * FRAME,
         "{freed} sectors are trimmed of {used} frames that were forgotten"
     );
-    // What was free before a stop is not trimmed again after it, as long as something is cached.
+    // A start that keeps copies does not trim again what was free before the stop.
     read_some(&file)?;
     rig.quiet()?;
     drop(file);
