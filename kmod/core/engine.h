@@ -11,7 +11,8 @@
  *	td_read_look()	no lock. HIT: the slots are pinned; read the SSD, then
  *			td_word_unpin() each slot. PASS: read the disk. BUSY: wait
  *			a moment, look again. MISS: if td_may_join(), ask
- *	td_join_fill()	a request: answer from the memory of that read. NULL: get
+ *	td_join_fill()	a request: answer from the memory of that read, or a first
+ *			part, and look the rest up again. NULL: get
  *			a request with parts and private memory, then
  *	td_begin()	DISK: read the request's span into private memory, or PASS:
  *			forget the request, read the disk.
@@ -354,14 +355,16 @@ static inline void td_disk_read_ends(struct td_engine *e)
 bool td_may_join(const struct td_engine *e, u64 sector);
 
 /*
- * The read of @count sectors misses. The request of a fill in flight whose private memory
- * has, or will have, all of the read; or NULL. If the disk has answered the fill
+ * The read of *@count sectors misses. The request of a fill in flight whose private memory
+ * has, or will have, the first sectors of the read, or all; *@count: how many. Or NULL.
+ * If the disk has answered the fill
  * (td_disk_answered()), answer the read now, from that memory, which the caller has to keep.
  * Else keep the read, under this same hold of the lock, until td_disk_done() of the fill
  * says ANSWER: answer from the memory; or RETRY: read the disk. Count the read by
- * td_pass(), as missed; or ask td_begin() instead. Lock held, any context.
+ * td_pass(), as missed; or ask td_begin() instead, for all of the read. The sectors behind
+ * *@count are a read of their own. Lock held, any context.
  */
-struct td_req *td_join_fill(struct td_engine *e, u64 sector, u32 count);
+struct td_req *td_join_fill(struct td_engine *e, u64 sector, u32 *count);
 
 /* Has the disk answered the fill @r? Lock held. */
 static inline bool td_disk_answered(const struct td_req *r)

@@ -12,6 +12,9 @@
  * Why: a miss of a quarter reads the whole frame. Requests for its other quarters follow at
  * once, when a program reads in order with some requests at a time. Each would move the
  * head back to what the disk is reading already.
+ * Why a part of a read is enough: a read in order often begins in the frame where the one
+ * before ended. Without that frame it goes on where the head is; with it the disk turns
+ * once more.
  */
 #include "index.h"
 #include "store.h"
@@ -32,25 +35,32 @@ static const struct td_part *part_of(const struct td_req *r, u64 frame)
 	return NULL;
 }
 
-/* Does the fill @r bring all of [sector, end), as it is now? */
-static bool brings(const struct td_req *r, u64 sector, u64 end)
+/* Up to where the fill @r brings [sector, end), as it is now, frame by frame; @sector: nothing. */
+static u64 brings_until(const struct td_req *r, u64 sector, u64 end)
 {
 	for (u64 f = td_frame_of(sector); f <= td_frame_of(end - 1); f++) {
 		const struct td_part *p = part_of(r, f);
 
 		if (!p || p->cancelled || td_quarters_touched(f, sector, end) & ~p->mask)
-			return false;
+			return f == td_frame_of(sector) ? sector : f << TD_FRAME_SHIFT;
 	}
-	return true;
+	return end;
 }
 
-struct td_req *td_join_fill(struct td_engine *e, u64 sector, u32 count)
+struct td_req *td_join_fill(struct td_engine *e, u64 sector, u32 *count)
 {
 	struct td_link *head = &e->buckets[td_bucket_of(e, sector)].reqs;
 
-	for (struct td_link *l = head->next; l != head; l = l->next)
-		if (td_req_of(l)->kind == TD_READ &&
-		    brings(td_req_of(l), sector, sector + count))
-			return td_req_of(l);
+	for (struct td_link *l = head->next; l != head; l = l->next) {
+		u64 until;
+
+		if (td_req_of(l)->kind != TD_READ)
+			continue;
+		until = brings_until(td_req_of(l), sector, sector + *count);
+		if (until == sector)
+			continue;
+		*count = (u32)(until - sector);
+		return td_req_of(l);
+	}
 	return NULL;
 }

@@ -87,7 +87,7 @@ void tandem_job_woken(struct td_req *r, struct td_list *woken);
 void tandem_job_drained(struct td_req *r);
 /*
  * join.c, in map: is the read @bio, which misses, answered from the memory of a fill that is
- * in flight? True: the bio is answered, or will be.
+ * in flight? True: the bio, or a first part that dm was told of, is answered, or will be.
  */
 bool tandem_join(struct tandem *t, struct bio *bio, struct tandem_io *io);
 /* The disk has answered the read @job: so are the bios that joined. Process context. */

@@ -29,20 +29,24 @@ bool tandem_join(struct tandem *t, struct bio *bio, struct tandem_io *io)
 		return false;
 	io->end = TANDEM_END_PLAIN;
 	flags = tandem_lock(t);
-	r = td_join_fill(&t->engine, sector, count);
-	if (r && td_disk_answered(r)) {
-		/* The pages are needed behind the lock. */
-		job = tandem_job_of(r);
-		refcount_inc(&job->refs);
-	} else if (r && tandem_is_charged_like(bio, tandem_job_of(r)->bio)) {
-		/* The bio may be answered as soon as the lock is dropped. */
-		io->at_disk = true;
-		bio_list_add(&tandem_job_of(r)->joined, bio);
-	} else {
+	r = td_join_fill(&t->engine, sector, &count);
+	if (r && !td_disk_answered(r) &&
+	    !tandem_is_charged_like(bio, tandem_job_of(r)->bio))
 		r = NULL;
-	}
-	if (r)
+	if (r) {
+		if (count < bio_sectors(bio))
+			dm_accept_partial_bio(bio, count);
 		td_pass(&t->engine, TD_READ, count, TD_C_READ_MISSED);
+		if (td_disk_answered(r)) {
+			/* The pages are needed behind the lock. */
+			job = tandem_job_of(r);
+			refcount_inc(&job->refs);
+		} else {
+			/* The bio may be answered as soon as the lock is dropped. */
+			io->at_disk = true;
+			bio_list_add(&tandem_job_of(r)->joined, bio);
+		}
+	}
 	tandem_unlock(t, flags);
 	if (job) {
 		answer(job, bio);

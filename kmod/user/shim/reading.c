@@ -29,13 +29,13 @@ bool tdu_may_join(struct tdu_engine *s, u64 sector)
 	return td_may_join(&s->e, sector);
 }
 
-bool tdu_join_fill(struct tdu_engine *s, u64 sector, u32 count, u64 *id, bool *answered)
+bool tdu_join_fill(struct tdu_engine *s, u64 sector, u32 *count, u64 *id, bool *answered)
 {
 	struct td_req *r = td_join_fill(&s->e, sector, count);
 
 	if (!r)
 		return false;
-	td_pass(&s->e, TD_READ, count, TD_C_READ_MISSED);
+	td_pass(&s->e, TD_READ, *count, TD_C_READ_MISSED);
 	*id = tdu_request_of(r)->id;
 	*answered = td_disk_answered(r);
 	return true;

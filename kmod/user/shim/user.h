@@ -12,7 +12,7 @@
 #include "start.h"
 #include "super.h"
 
-#define TDU_API_VERSION	25
+#define TDU_API_VERSION	26
 
 struct tdu_engine;
 
@@ -92,8 +92,8 @@ struct tdu_api {
 			 struct td_look *look);
 	void (*disk_read_ends)(struct tdu_engine *engine);
 	bool (*may_join)(struct tdu_engine *engine, u64 sector);
-	/* True: *id is that of the fill; *answered: by the disk. */
-	bool (*join_fill)(struct tdu_engine *engine, u64 sector, u32 count, u64 *id,
+	/* True: *id is that of the fill; *count: what the fill has; *answered: by the disk. */
+	bool (*join_fill)(struct tdu_engine *engine, u64 sector, u32 *count, u64 *id,
 			  bool *answered);
 	bool (*write_streams)(struct tdu_engine *engine, u64 sector, u32 count);
 	bool (*write_wants_copy)(struct tdu_engine *engine, u64 sector,

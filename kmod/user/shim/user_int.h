@@ -53,7 +53,7 @@ bool tdu_format_next(const struct tdu_geometry *g, u32 step, u64 *sector,
 u32 tdu_read_look(struct tdu_engine *s, u64 sector, u32 count, struct td_look *look);
 void tdu_disk_read_ends(struct tdu_engine *s);
 bool tdu_may_join(struct tdu_engine *s, u64 sector);
-bool tdu_join_fill(struct tdu_engine *s, u64 sector, u32 count, u64 *id, bool *answered);
+bool tdu_join_fill(struct tdu_engine *s, u64 sector, u32 *count, u64 *id, bool *answered);
 
 /* ledger.c; user.h says what each does */
 bool tdu_work_due(struct tdu_engine *s);

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_uint, c_void};
 
 /// `TDU_API_VERSION`
 #[cfg(feature = "load")]
-pub const API_VERSION: u32 = 25;
+pub const API_VERSION: u32 = 26;
 
 /// `struct td_region`: sectors of the SSD.
 #[repr(C)]
@@ -305,7 +305,7 @@ pub struct Api {
     pub read_look: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut Look) -> u32,
     pub disk_read_ends: unsafe extern "C" fn(*mut RawEngine),
     pub may_join: unsafe extern "C" fn(*mut RawEngine, u64) -> bool,
-    pub join_fill: unsafe extern "C" fn(*mut RawEngine, u64, u32, *mut u64, *mut bool) -> bool,
+    pub join_fill: unsafe extern "C" fn(*mut RawEngine, u64, *mut u32, *mut u64, *mut bool) -> bool,
     pub write_streams: unsafe extern "C" fn(*mut RawEngine, u64, u32) -> bool,
     pub write_wants_copy: unsafe extern "C" fn(*mut RawEngine, u64, u32) -> bool,
     pub write_may_lend: unsafe extern "C" fn(*mut RawEngine, u64, u32) -> bool,

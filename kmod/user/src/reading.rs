@@ -30,12 +30,14 @@ impl Engine {
         unsafe { (self.core.api.may_join)(self.raw, sector) }
     }
 
-    /// The fill in flight whose memory has, or will have, all of a read that misses.
+    /// The fill in flight whose memory has, or will have, the first sectors of a read that misses.
     pub fn join_fill(&mut self, sector: u64, count: u64) -> Option<Joined> {
-        let (mut fill, mut answered) = (0, false);
-        unsafe {
-            (self.core.api.join_fill)(self.raw, sector, count as u32, &mut fill, &mut answered)
-        }
-        .then_some(Joined { fill, answered })
+        let (mut count, mut fill, mut answered) = (count as u32, 0, false);
+        unsafe { (self.core.api.join_fill)(self.raw, sector, &mut count, &mut fill, &mut answered) }
+            .then_some(Joined {
+                fill,
+                count: count.into(),
+                answered,
+            })
     }
 }

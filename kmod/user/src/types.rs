@@ -114,6 +114,8 @@ pub enum Verdict {
 pub struct Joined {
     /// The number of the fill's request.
     pub fill: u64,
+    /// Sectors of the read that the fill's memory has.
+    pub count: u64,
     /// The disk has answered the fill.
     pub answered: bool,
 }

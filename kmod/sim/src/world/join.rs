@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Reads that miss: a fill begins, or the read is answered from the memory of one that is in flight.
 
-use super::{Fault, Task, World};
+use super::{Fault, Task, World, ensure};
 use crate::engine::ReqKind;
 
 impl World {
@@ -27,6 +27,13 @@ impl World {
         let Some(joined) = self.engine.join_fill(first, count) else {
             return self.begin_fill(id);
         };
+        ensure!(
+            joined.count > 0 && joined.count <= count,
+            "{count} sectors at {first} are read, and {joined:?}"
+        );
+        if joined.count < count {
+            self.cut_for_join(id, joined.count)?;
+        }
         self.last = "join";
         self.trace.note(first, count, || {
             format!("part {first}+{count} joins request {joined:?}")
@@ -38,6 +45,22 @@ impl World {
             Some(fill) => fill.joined.push(id),
             None => return Err(Fault::Other(format!("{joined:?} is unknown"))),
         }
+        Ok(())
+    }
+
+    /// The part `id` of a read keeps `count` sectors. The rest is mapped again.
+    fn cut_for_join(&mut self, id: u64, count: u64) -> Result<(), Fault> {
+        let sub = self.sub(id)?;
+        let (op, first, rest) = (sub.op, sub.first + count, sub.count - count);
+        if let Some(sub) = self.subs.get_mut(&id) {
+            sub.count = count;
+        }
+        self.seen.read -= rest;
+        self.later(Task::Map {
+            op,
+            first,
+            count: rest,
+        });
         Ok(())
     }
 
@@ -64,6 +87,11 @@ impl World {
         };
         let place = self.user_slice(id)?;
         let (first, count) = (self.sub(id)?.first, self.sub(id)?.count);
+        let end = base + self.memory.get(memory).len() as u64;
+        ensure!(
+            base <= first && first + count <= end,
+            "{first}+{count} is to come from a fill whose memory has {base} to {end}"
+        );
         self.memory.copy((memory, first - base), place, count);
         self.later(Task::Joined { sub: id });
         Ok(())

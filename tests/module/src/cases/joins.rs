@@ -19,6 +19,10 @@ pub const CASES: &[Entry] = &[
         "joins: what the SSD has not got yet is read from the fill's pages",
         stored_late,
     ),
+    (
+        "joins: a read that begins where a fill is in flight reads the rest alone",
+        rest,
+    ),
     // promise 2: uml-plain/joins: what was written meanwhile is read from the disk
     (
         "joins: what was written meanwhile is read from the disk",
@@ -49,19 +53,21 @@ fn begin() -> Result<(Rig, Vec<u8>, File)> {
     Ok((rig, model, file))
 }
 
-/// Reads quarter `n` of the frame in a thread, and waits until the cache has counted the read as missed.
+/// Reads quarters from `n` of the frame on in a thread, and waits until the cache has counted the read as missed.
 fn read<'scope>(
     rig: &Rig,
     scope: &'scope thread::Scope<'scope, '_>,
     file: &'scope File,
     n: u64,
+    quarters: usize,
 ) -> Result<ScopedJoinHandle<'scope, Result<Buffer>>> {
     let before = rig.status()?.get("read_missed")?;
-    let reader = scope.spawn(move || io::read(file, FRAME + n * QUARTER as u64, QUARTER));
+    let reader =
+        scope.spawn(move || io::read(file, FRAME + n * QUARTER as u64, quarters * QUARTER));
     rig.until("missed", |status| {
         status
             .get("read_missed")
-            .is_ok_and(|now| now == before + QUARTER as u64 / SECTOR as u64)
+            .is_ok_and(|now| now == before + (quarters * QUARTER) as u64 / SECTOR as u64)
     })?;
     Ok(reader)
 }
@@ -75,7 +81,7 @@ fn read_together(rig: &Rig, file: &File) -> Result<Vec<Result<Buffer>>> {
     thread::scope(|scope| {
         rig.hold_reads(true)?;
         let readers: Vec<_> = (0..4)
-            .map(|n| read(rig, scope, file, n))
+            .map(|n| read(rig, scope, file, n, 1))
             .collect::<Result<_>>()?;
         rig.hold_reads(false)?;
         Ok(readers.into_iter().map(end).collect())
@@ -124,6 +130,32 @@ fn stored_late() -> Result<()> {
     rig.equals(&model)
 }
 
+/// As readahead does: a read begins in the frame in which the one before has ended, and has more frames.
+fn rest() -> Result<()> {
+    let (rig, model, file) = begin()?;
+    let disk = rig.origin.stat()?;
+    thread::scope(|scope| -> Result<()> {
+        rig.hold_reads(true)?;
+        let first = read(&rig, scope, &file, 0, 2)?;
+        let second = read(&rig, scope, &file, 2, 8)?;
+        let third = read(&rig, scope, &file, 10, 2)?;
+        rig.hold_reads(false)?;
+        for (seen, from, quarters) in [(first, 0, 2), (second, 2, 8), (third, 10, 2)] {
+            let seen = end(seen)?;
+            for (n, seen) in (from..).zip(seen.chunks(QUARTER)) {
+                ensure!(seen == quarter(&model, n), "quarter {n}");
+            }
+            ensure!(seen.len() == quarters * QUARTER, "{} bytes", seen.len());
+        }
+        Ok(())
+    })?;
+    rig.quiet()?;
+    let read = (rig.origin.stat()? - disk).read;
+    ensure!(read == 3 * 32, "the disk was asked for {read} sectors");
+    drop(file);
+    rig.equals(&model)
+}
+
 /// The fill began before the write, so it may have what was there before.
 fn written() -> Result<()> {
     let (rig, mut model, file) = begin()?;
@@ -131,8 +163,8 @@ fn written() -> Result<()> {
     let data = io::random(QUARTER, 1);
     thread::scope(|scope| -> Result<()> {
         rig.hold_reads(true)?;
-        let first = read(&rig, scope, &file, 0)?;
-        let before = read(&rig, scope, &file, 2)?;
+        let first = read(&rig, scope, &file, 0, 1)?;
+        let before = read(&rig, scope, &file, 2, 1)?;
         io::write(&file, FRAME + 2 * QUARTER as u64, &data)?;
         let busy = rig.status()?.get("read_bypassed_busy")?;
         let after = scope.spawn(|| io::read(&file, FRAME + 2 * QUARTER as u64, QUARTER));
