@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Writes the figures to `tests/bench/RESULTS.md`.
 
+pub mod ahead;
 mod cost;
 mod drain;
 mod time;
@@ -9,6 +10,7 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result, ensure};
 
+use self::ahead::{Column, Reason};
 use super::Figures;
 use tandem_harness::cx::Cx;
 use tandem_harness::run;
@@ -81,27 +83,23 @@ fn share(part: u64, whole: u64) -> u64 {
     part * 1000 / whole.max(1)
 }
 
-/// A table with a row for each device, of the figures under the columns' names.
-fn table(text: &mut String, all: &[Figures], columns: &[(&str, &str)]) -> Result<()> {
-    text.push_str("| device | |");
-    for (title, _) in columns {
-        write!(text, " {title} |")?;
-    }
-    text.push_str("\n|---|---|");
-    text.push_str(&"---:|".repeat(columns.len()));
-    text.push('\n');
-    for device in all {
-        write!(text, "| {} | {} |", device.name, device.about)?;
-        for (_, figure) in columns {
-            match device.find(figure) {
-                Some(number) => write!(text, " {number} |")?,
-                None => text.push_str(" |"),
-            }
-        }
-        text.push('\n');
-    }
+/// A table with a row for each device, and why other caches are ahead of Tandem.
+fn compared(
+    text: &mut String,
+    all: &[Figures],
+    columns: &[Column],
+    reasons: &[Reason],
+) -> Result<()> {
+    table(text, all, columns)?;
+    ahead::ahead(text, all, columns, reasons)?;
     text.push('\n');
     Ok(())
+}
+
+/// A table with a row for each device.
+fn table(text: &mut String, all: &[Figures], columns: &[Column]) -> Result<()> {
+    ahead::heading(text, columns)?;
+    ahead::rows(text, all, columns)
 }
 
 /// The last commit that changed the sources of the module, and whether they have changed since.

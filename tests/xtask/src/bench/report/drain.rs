@@ -3,7 +3,8 @@
 
 use anyhow::Result;
 
-use super::{Aim, Figures, find, share, table};
+use super::ahead::{Column, PROCESSOR, Reason, less};
+use super::{Aim, Figures, compared, find, share, table};
 
 /// Longest time to write all blocks and then write them back, in tenths of a percent of the perfect elevator's time.
 const ELEVATOR_AIM: u64 = 1300;
@@ -15,6 +16,66 @@ const TOLD_AIM: u64 = 5000;
 /// estimate.
 const LIMIT_AIM: u64 = 37_500;
 
+const DRAINS: [Column; 4] = [
+    less("sparse: written", "sparse-written-ms"),
+    less("then drained", "sparse-drained-ms"),
+    less("dense: written", "dense-written-ms"),
+    less("then drained", "dense-drained-ms"),
+];
+
+const REASONS: [Reason; 4] = [
+    Reason {
+        figures: "",
+        device: "dm-cache",
+        why: "it sent nearly all of it to the disk when it was written",
+    },
+    Reason {
+        figures: "sparse-written",
+        device: "dm-writecache",
+        why: PROCESSOR,
+    },
+    Reason {
+        figures: "dense-written",
+        device: "dm-writecache",
+        why: PROCESSOR,
+    },
+    Reason {
+        figures: "",
+        device: "dm-writecache",
+        why: "it flushes the disk when all is written; Tandem does so for each 255 pieces, so that a stop, or a program's flush,\n  \
+             waits for no more than these, and before each flush the disk has less and less to choose from",
+    },
+];
+
+/// Estimates, and reads beside dirty data: of Tandem alone.
+const ESTIMATES: [Column; 9] = [
+    less("idle: ms", "idle-drained-ms"),
+    less("told", "idle-told-ms"),
+    less("off", "idle-off"),
+    less("mixed: ms", "mixed-drained-ms"),
+    less("told", "mixed-told-ms"),
+    less("off", "mixed-off"),
+    less("busy: ms", "busy-drained-ms"),
+    less("told", "busy-told-ms"),
+    less("off", "busy-off"),
+];
+
+const READS: [Column; 7] = [
+    less("alone", "reads-alone-us"),
+    less("p95", "reads-alone-p95-us"),
+    less("dirty", "reads-dirty-us"),
+    less("p95", "reads-dirty-p95-us"),
+    less("left", "dirty-left-percent"),
+    less("draining", "reads-draining-us"),
+    less("p95", "reads-draining-p95-us"),
+];
+
+const FLOOD: [Column; 3] = [
+    less("written in ms", "flood-written-ms"),
+    less("dirty KiB", "flood-dirty-kib"),
+    less("drained in ms", "flood-drained-ms"),
+];
+
 pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {
     text.push_str(
         "\n## Writing back\n\n\
@@ -23,16 +84,7 @@ pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {
          is the sum: a cache that takes little has little to write back. The perfect elevator is the disk itself that gets\n\
          all blocks in their order, 32 at a time, and a flush.\n\n",
     );
-    table(
-        text,
-        all,
-        &[
-            ("sparse: written", "sparse-written-ms"),
-            ("then drained", "sparse-drained-ms"),
-            ("dense: written", "dense-written-ms"),
-            ("then drained", "dense-drained-ms"),
-        ],
-    )?;
+    compared(text, all, &DRAINS, &REASONS)?;
     let tandem = find(all, "tandem-wb")?;
     let one = std::slice::from_ref(tandem);
     text.push_str(
@@ -40,50 +92,19 @@ pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {
          how far it is off at most from then on, in percent, until 5 s are left. Idle: sparse blocks, nobody else is there.\n\
          Mixed: as many in half of the disk, and a file of 256 MiB. Busy: the user reads from the disk, with pauses of 20 ms.\n\n",
     );
-    table(
-        text,
-        one,
-        &[
-            ("idle: ms", "idle-drained-ms"),
-            ("told", "idle-told-ms"),
-            ("off", "idle-off"),
-            ("mixed: ms", "mixed-drained-ms"),
-            ("told", "mixed-told-ms"),
-            ("off", "mixed-off"),
-            ("busy: ms", "busy-drained-ms"),
-            ("told", "busy-told-ms"),
-            ("off", "busy-off"),
-        ],
-    )?;
+    table(text, one, &ESTIMATES)?;
+    text.push('\n');
     text.push_str(
         "Those reads: the mean and the 95th of a hundred, in microseconds, with nothing dirty, with dirty data that nobody\n\
          asked to write back, and during a drain. Left: of that dirty data after the reads, in percent.\n\n",
     );
-    table(
-        text,
-        one,
-        &[
-            ("alone", "reads-alone-us"),
-            ("p95", "reads-alone-p95-us"),
-            ("dirty", "reads-dirty-us"),
-            ("p95", "reads-dirty-p95-us"),
-            ("left", "dirty-left-percent"),
-            ("draining", "reads-draining-us"),
-            ("p95", "reads-draining-p95-us"),
-        ],
-    )?;
+    table(text, one, &READS)?;
+    text.push('\n');
     text.push_str(
         "The limit of dirty data: 49152 random blocks are written at once, and what is dirty then is written back.\n\n",
     );
-    table(
-        text,
-        one,
-        &[
-            ("written in ms", "flood-written-ms"),
-            ("dirty KiB", "flood-dirty-kib"),
-            ("drained in ms", "flood-drained-ms"),
-        ],
-    )?;
+    table(text, one, &FLOOD)?;
+    text.push('\n');
     let elevator = find(all, "elevator")?;
     let sum = |of: &Figures, kind: &str| -> Result<u64> {
         Ok(of.get(&format!("{kind}-written-ms"))? + of.get(&format!("{kind}-drained-ms"))?)

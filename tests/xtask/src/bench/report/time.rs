@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use anyhow::Result;
 
-use super::{Aim, Figures, find, share, table};
+use super::ahead::{Column, PROCESSOR, Reason, less, more};
+use super::{Aim, Figures, compared, find, share};
 
 /// Least speed of warm reads, in tenths of a percent of the bare SSD's.
 const WARM_AIM: u64 = 970;
@@ -25,12 +26,82 @@ const BURST_AIM: u64 = 1200;
 /// Warm reads of this many KiB.
 const SIZES: [u64; 5] = [4, 16, 64, 256, 1024];
 
-/// Large files that are written: title, figure.
-const STREAMS: [(&str, &str); 4] = [
-    ("4 KiB, 1", "stream-4-1"),
-    ("4 KiB, 32", "stream-4-32"),
-    ("1 MiB, 1", "stream-1024-1"),
-    ("1 MiB, 32", "stream-1024-32"),
+const FIRST: [Column; 8] = [
+    more("warm reads/s", "reads-1"),
+    more("at depth 32", "reads-32"),
+    more("% hits", "share-32"),
+    more("copy MB/s", "copy-first"),
+    more("second time", "copy-second"),
+    more("in order MB/s", "sequential-reads"),
+    more("written in order MB/s", "sequential-writes"),
+    more("random writes/s", "writes-32"),
+];
+
+/// Large files that are written.
+const STREAMS: [Column; 4] = [
+    more("4 KiB, 1", "stream-4-1"),
+    more("4 KiB, 32", "stream-4-32"),
+    more("1 MiB, 1", "stream-1024-1"),
+    more("1 MiB, 32", "stream-1024-32"),
+];
+
+const DISCARDS: [Column; 2] = [
+    less("480 MiB us", "discard-whole"),
+    less("120 pieces us", "discard-pieces"),
+];
+
+const SYNCED: [Column; 3] = [
+    less("first write us", "synced-fresh"),
+    less("again", "synced-again"),
+    less("to a block that was read", "synced-read"),
+];
+
+/// The first that fits is told.
+const REASONS: [Reason; 8] = [
+    Reason {
+        figures: "",
+        device: "rapiddisk",
+        why: "its cache is in memory, or it stores nothing of what is written; nothing of it is there after a start",
+    },
+    Reason {
+        figures: "writes-32",
+        device: "dm-writecache",
+        why: PROCESSOR,
+    },
+    Reason {
+        figures: "stream-1024-1",
+        device: "bcache",
+        why: "in write-through it is ahead of the plain disk, too, and nobody knows why yet; in write-back it takes the file on the SSD",
+    },
+    Reason {
+        figures: "stream",
+        device: "",
+        why: "they take a file of any length on the SSD; Tandem sends what goes on for 32 MiB in order past it, so that a film\n  \
+             leaves there what is read often",
+    },
+    Reason {
+        figures: "discard",
+        device: "",
+        why: "they tell the SSD nothing before the disk discards; Tandem first sets marks on it, one for each region, so that\n  \
+             after a power cut no copy of what was discarded is believed",
+    },
+    Reason {
+        figures: "synced",
+        device: "dm-cache",
+        why: "it overwrites a copy without a record that the disk has older data, and takes all its blocks for dirty after a\n  \
+             power cut",
+    },
+    Reason {
+        figures: "synced",
+        device: "bcache",
+        why: "it writes to both devices at once; Tandem's mark, that the disk and a copy may differ, is on the SSD before the\n  \
+             write begins",
+    },
+    Reason {
+        figures: "large",
+        device: "dm-cache",
+        why: "it cuts a large request into blocks of 32 KiB, which the model of the SSD reads on eight channels at a time",
+    },
 ];
 
 fn size_figure(kib: u64, depth: u64) -> String {
@@ -56,49 +127,21 @@ pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {
          a program has synced may be in the disk's volatile cache only. So it has no synced writes below.\n\
          Its write-back is dm-writecache, which has a row of its own.\n\n",
     );
-    table(
-        text,
-        all,
-        &[
-            ("warm reads/s", "reads-1"),
-            ("at depth 32", "reads-32"),
-            ("% hits", "share-32"),
-            ("copy MB/s", "copy-first"),
-            ("second time", "copy-second"),
-            ("in order MB/s", "sequential-reads"),
-            ("written in order MB/s", "sequential-writes"),
-            ("random writes/s", "writes-32"),
-        ],
-    )?;
+    compared(text, all, &FIRST, &REASONS)?;
     text.push_str(
         "Large files: 256 MiB, written where nothing was before, in requests of 4 KiB and of 1 MiB, at depth 1 and 32; MB/s.\n\n",
     );
-    table(text, all, &STREAMS)?;
+    compared(text, all, &STREAMS, &REASONS)?;
     text.push_str(
         "Discards of what the SSD does not have, in microseconds: 480 MiB at once, and 120 pieces of 2 MiB, one after\n\
          the other. A device without a figure takes no discards.\n\n",
     );
-    table(
-        text,
-        all,
-        &[
-            ("480 MiB us", "discard-whole"),
-            ("120 pieces us", "discard-pieces"),
-        ],
-    )?;
+    compared(text, all, &DISCARDS, &REASONS)?;
     text.push_str(
         "Synced write: 4 KiB somewhere, and a flush, in microseconds. To blocks that nobody has touched, to the same again,\n\
          and to blocks that were read before.\n\n",
     );
-    table(
-        text,
-        all,
-        &[
-            ("first write us", "synced-fresh"),
-            ("again", "synced-again"),
-            ("to a block that was read", "synced-read"),
-        ],
-    )?;
+    compared(text, all, &SYNCED, &REASONS)?;
     text.push_str(
         "Warm reads by size, at depth 1 and 32: 4 KiB in requests a second, others in kB/s.\n\n",
     );
@@ -108,11 +151,11 @@ pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {
             [1, 32].map(|depth| (format!("{kib} KiB, {depth}"), size_figure(*kib, depth)))
         })
         .collect();
-    let columns: Vec<(&str, &str)> = figures
+    let columns: Vec<Column> = figures
         .iter()
-        .map(|(title, figure)| (title.as_str(), figure.as_str()))
+        .map(|(title, figure)| more(title, figure))
         .collect();
-    table(text, all, &columns)?;
+    compared(text, all, &columns, &REASONS)?;
     aims(all)
 }
 
@@ -140,14 +183,14 @@ fn aims(all: &[Figures]) -> Result<Vec<Aim>> {
         }
     }
     for device in [through, back] {
-        for (size, figure) in STREAMS {
+        for column in STREAMS {
             aims.push(Aim::share_at_least(
                 format!(
-                    "large file written, of the plain disk's speed, {}, {size}",
-                    device.about
+                    "large file written, of the plain disk's speed, {}, {}",
+                    device.about, column.title
                 ),
                 STREAM_AIM,
-                share(device.get(figure)?, disk.get(figure)?),
+                share(device.get(column.figure)?, disk.get(column.figure)?),
             ));
         }
     }

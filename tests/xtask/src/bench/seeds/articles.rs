@@ -2,25 +2,7 @@
 //! The five articles: what each measured, and what is measured of it here.
 
 use super::super::Kind;
-
-/// A figure of the table.
-pub struct Column {
-    pub title: &'static str,
-    pub figure: &'static str,
-    /// What the figure is divided by before it is shown; then it has a digit behind the point.
-    pub per: f64,
-    /// A smaller figure is the better one.
-    pub time: bool,
-}
-
-/// Of some columns' figures, why caches are ahead of Tandem.
-pub struct Reason {
-    /// The beginning of the figures' names.
-    pub figures: &'static str,
-    /// The beginning of the devices' names.
-    pub device: &'static str,
-    pub why: &'static str,
-}
+use crate::bench::report::ahead::{Column, PROCESSOR, Reason, less, more};
 
 /// An article.
 pub struct Article {
@@ -30,7 +12,7 @@ pub struct Article {
     pub measured: &'static str,
     /// How it is repeated, in lines of the page.
     pub here: &'static str,
-    pub columns: &'static [Column],
+    pub columns: &'static [Column<'static>],
     /// The article's own figures: of what, and one for each column.
     pub figures: &'static [(&'static str, &'static [&'static str])],
     /// Only caches that have something to write back.
@@ -56,9 +38,6 @@ impl Article {
 const RECORDED: &str = "Tandem overwrites a copy in place, and before that it records on the SSD that the disk will have older data; a\n  \
      few of the writes wait for that record. dm-writecache, bcache and dm-writeboost write to a free place; dm-cache overwrites without a\n  \
      record, and takes all its blocks for dirty after a power cut";
-/// Of writes that are many at a time.
-const DEARER: &str = "32 at a time the one processor is the limit, and the write that makes a block dirty takes more instructions in\n  \
-     Tandem (RESULTS.md, \"first write\" and \"to a cached block\")";
 /// Of a file that is written in order.
 const PAST: &str = "they take a file of any length on the SSD; Tandem sends what goes on for 32 MiB in order past it, so that a film\n  \
      leaves there what is read often";
@@ -66,24 +45,9 @@ const PAST: &str = "they take a file of any length on the SSD; Tandem sends what
 const FORGOTTEN: &str = "the file was written in order before, and of what is written past the SSD (8 MiB on in write-through, 32 MiB in\n  \
      write-back) Tandem forgets its copies; the others kept theirs, or what was written";
 
-/// More is better.
-const fn more(title: &'static str, figure: &'static str, per: f64) -> Column {
-    Column {
-        title,
-        figure,
-        per,
-        time: false,
-    }
-}
-
 /// Less is better: seconds, of milliseconds.
-const fn seconds(title: &'static str, figure: &'static str) -> Column {
-    Column {
-        title,
-        figure,
-        per: 1000.0,
-        time: true,
-    }
+const fn seconds(title: &'static str, figure: &'static str) -> Column<'static> {
+    less(title, figure).per(1000.0)
 }
 
 /// All of them, in the order of the page.
@@ -96,12 +60,12 @@ pub const ARTICLES: [Article; 5] = [
         here: "Read in requests of 128 KiB, one at a time; 60 s between two copies. The many files have 0.125 to 16 MiB and are read\n\
              in another order than the disk has them. MB/s, first and second time.",
         columns: &[
-            more("4 GB", "file-4-first", 1.0),
-            more("again", "file-4-second", 1.0),
-            more("24 GB", "file-24-first", 1.0),
-            more("again", "file-24-second", 1.0),
-            more("15 GB of many", "many-first", 1.0),
-            more("again", "many-second", 1.0),
+            more("4 GB", "file-4-first"),
+            more("again", "file-4-second"),
+            more("24 GB", "file-24-first"),
+            more("again", "file-24-second"),
+            more("15 GB of many", "many-first"),
+            more("again", "many-second"),
         ],
         figures: &[("Flashcache", &["", "", "87", "343", "101", "333"])],
         write_back: false,
@@ -114,10 +78,10 @@ pub const ARTICLES: [Article; 5] = [
         here: "4096 blocks all over the disk (1 GB of the article's) are read six times, each time in another order, and then\n\
              written and flushed. Requests a second.",
         columns: &[
-            more("first read", "reads-1", 1.0),
-            more("second", "reads-2", 1.0),
-            more("sixth", "reads-6", 1.0),
-            more("written", "writes", 1.0),
+            more("first read", "reads-1"),
+            more("second", "reads-2"),
+            more("sixth", "reads-6"),
+            more("written", "writes"),
         ],
         figures: &[
             ("disk", &["", "", "74 to 126", "60 to 154"]),
@@ -140,11 +104,11 @@ pub const ARTICLES: [Article; 5] = [
         measured: "4 KiB, 32 at a time, in order and at random, on a disk, an SSD, and three caches.",
         here: "A file of 4 GB: read in order twice, written in order, and then read and written in no order. MB/s.",
         columns: &[
-            more("first read in order", "ordered-first-kb", 1000.0),
-            more("second", "ordered-second-kb", 1000.0),
-            more("written in order", "ordered-write-kb", 1000.0),
-            more("random read", "mixed-read-kb", 1000.0),
-            more("random write", "mixed-write-kb", 1000.0),
+            more("first read in order", "ordered-first-kb").per(1000.0),
+            more("second", "ordered-second-kb").per(1000.0),
+            more("written in order", "ordered-write-kb").per(1000.0),
+            more("random read", "mixed-read-kb").per(1000.0),
+            more("random write", "mixed-write-kb").per(1000.0),
         ],
         figures: &[
             ("disk", &["", "115", "72", "2", "2"]),
@@ -168,7 +132,7 @@ pub const ARTICLES: [Article; 5] = [
             Reason {
                 figures: "mixed-write",
                 device: "",
-                why: DEARER,
+                why: PROCESSOR,
             },
         ],
     },
@@ -190,13 +154,7 @@ pub const ARTICLES: [Article; 5] = [
         ],
         figures: &[("bcache", &["90", "9", "", "79", "4", ""])],
         write_back: false,
-        reasons: &[Reason {
-            figures: "desktop-1",
-            device: "",
-            why: "Tandem reads whole frames of 16 KiB for requests of less, and two requests for one frame go to the disk both, as in\n  \
-                 \"Depth 32\" (how much each of the two costs here was not measured); the same frames make its first scan faster than\n  \
-                 the disk's",
-        }],
+        reasons: &[],
     },
     Article {
         name: "drain",
@@ -208,12 +166,7 @@ pub const ARTICLES: [Article; 5] = [
         columns: &[
             seconds("written s", "written-ms"),
             seconds("written back s", "drained-ms"),
-            Column {
-                title: "both, min of 4 GB",
-                figure: "both-ms",
-                per: 60_000.0 / 64.0,
-                time: true,
-            },
+            less("both, min of 4 GB", "both-ms").per(60_000.0 / 64.0),
         ],
         figures: &[("Flashcache", &["", "", "over 30"])],
         write_back: true,
@@ -221,7 +174,7 @@ pub const ARTICLES: [Article; 5] = [
             Reason {
                 figures: "written-ms",
                 device: "",
-                why: DEARER,
+                why: PROCESSOR,
             },
             Reason {
                 figures: "drained",
