@@ -77,10 +77,18 @@ moved() {
 	diff /root/wanted.plain /root/now.plain
 	[ "$(cat /sys/class/block/${1}1/start) $(cat /sys/class/block/${1}1/size)" = "2064 409584" ]
 }
+# Unmounts the bcache device named $name, and stops it.
+leave() {
+	umount /srv/kill
+	echo 1 >/sys/block/$name/bcache/stop
+	while [ -e /sys/block/$name ]; do sleep 0.1; done
+}
 # An unmounted bcache device without a cache on a partition of KILLDISK, named $name. What bcache has left there before would be
-# registered again.
+# registered again. While udev reads a partition, the kernel takes no other table.
 prepare() {
+	udevadm settle
 	dd if=/dev/zero of=/dev/KILLDISK bs=1M count=4 conv=notrunc status=none
+	udevadm settle
 	echo 'size=409600' | sfdisk --quiet --label gpt --wipe always /dev/KILLDISK
 	udevadm settle
 	make KILLDISK1 /srv/kill
@@ -114,9 +122,7 @@ ended() {
 		name=$(above KILLDISK1)
 		mount /dev/$name /srv/kill
 		check /srv/kill
-		umount /srv/kill
-		echo 1 >/sys/block/$name/bcache/stop
-		while [ -e /sys/block/$name ]; do sleep 0.1; done
+		leave
 	else
 		ends="$ends moved"
 		moved KILLDISK
@@ -229,9 +235,10 @@ prepare
 interrupted 'dd if=/dev/zero of=/dev/KILLDISK bs=512 seek=1 count=1 conv=notrunc status=none'
 sfdisk --dump /dev/KILLDISK 2>&1 | diff /root/table-KILLDISK -
 until [ -e /sys/class/block/KILLDISK1/bcache/dev ]; do sleep 0.1; done
-mount /dev/$(above KILLDISK1) /srv/kill
+name=$(above KILLDISK1)
+mount /dev/$name /srv/kill
 check /srv/kill
-umount /srv/kill"#;
+leave"#;
 
 /// A move that was cut short writes nothing over a table that another program has changed since, nor over what took its place.
 const FOREIGN: &str = r#"
@@ -245,9 +252,7 @@ until [ -e /sys/class/block/KILLDISK1/bcache/dev ]; do sleep 0.1; done
 name=$(above KILLDISK1)
 mount /dev/$name /srv/kill
 check /srv/kill
-umount /srv/kill
-echo 1 >/sys/block/$name/bcache/stop
-while [ -e /sys/block/$name ]; do sleep 0.1; done
+leave
 
 prepare
 interrupted 'wipefs -qa /dev/KILLDISK; blockdev --rereadpt /dev/KILLDISK; mke2fs -q -F -t ext4 /dev/KILLDISK'
