@@ -34,7 +34,7 @@ bool tandem_each_segment_fits(const struct tandem *t, const struct bio *bio,
 static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io *io)
 {
 	u64 sector = bio->bi_iter.bi_sector;
-	u32 count = bio_sectors(bio);
+	u32 count = tandem_may_take(bio, bio_sectors(bio));
 	struct tandem_job *job;
 	struct td_list woken;
 	unsigned long flags;
@@ -42,6 +42,8 @@ static noinline int map_miss(struct tandem *t, struct bio *bio, struct tandem_io
 
 	if (tandem_join(t, bio, io))
 		return DM_MAPIO_SUBMITTED;
+	if (count < bio_sectors(bio))
+		dm_accept_partial_bio(bio, count);
 	job = tandem_job_new(t, bio, TD_READ, sector, count);
 	if (!job) {
 		td_pass(&t->engine, TD_READ, count, TD_C_READ_BYPASSED_MEMORY);

@@ -206,6 +206,9 @@ noinline int tandem_map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	io->disk_read = false;
 	if (t->written != now)
 		WRITE_ONCE(t->written, now);
+	/* In the other modes a write takes free slots only, which is quick. */
+	if (kind == TD_WRITE && env_load(&e->mode) == TD_WRITEBACK)
+		count = tandem_may_take(bio, count);
 	if (count < bio_sectors(bio))
 		dm_accept_partial_bio(bio, count);
 	stream = kind == TD_WRITE && !(bio->bi_opf & APART) &&

@@ -109,7 +109,11 @@ pub fn table(core: &Core, gigabytes: u64, runs: u32) -> Result<String, Error> {
             bytes.each("the same within 32 GB", near);
             engine = full(core, geometry)?;
         }
-        phases(Server::new(engine, &mut holds)?, slots, &mut bytes);
+        phases(
+            Server::new(engine, Mode::WriteBack, &mut holds)?,
+            slots,
+            &mut bytes,
+        );
         marks(core, &mut holds)?;
         let format = core.format(&geometry);
         let format = format.iter().map(|(_, bytes)| bytes.len() as u64).sum();
@@ -251,7 +255,7 @@ fn phases(mut s: Server, slots: u64, bytes: &mut Bytes) {
     s.holds.phase("discard of 64 GiB, not cached");
     discard(&mut s, 2 * cached / GIB * GIB, 64 * GIB);
 
-    s.engine.set_mode(Mode::WriteThrough);
+    s.set_mode(Mode::WriteThrough);
     s.holds.phase("writes of 1 MiB, write-through");
     for _ in 0..64 {
         for _ in 0..16 {
@@ -344,7 +348,7 @@ fn drop_all(s: &mut Server, bytes: &mut Bytes) {
 /// The SSD fails while many requests wait for it.
 fn lose(s: &mut Server, rng: &mut fastrand::Rng, cached: u64) {
     s.holds.phase("lost SSD, three thousand requests");
-    s.engine.set_mode(Mode::WriteBack);
+    s.set_mode(Mode::WriteBack);
     for _ in 0..CROWD {
         s.begin(ReqKind::Write, rng.u64(..cached / 8) * 8, 8);
     }
@@ -356,7 +360,7 @@ fn lose(s: &mut Server, rng: &mut fastrand::Rng, cached: u64) {
     for _ in 0..CROWD {
         s.begin(ReqKind::Flush, 0, 0);
     }
-    s.engine.set_mode(Mode::WriteThrough);
+    s.set_mode(Mode::WriteThrough);
     for _ in 0..CROWD {
         s.begin(ReqKind::Write, rng.u64(..cached / 8) * 8, 8);
     }
@@ -377,7 +381,11 @@ fn mark_all(s: &mut Server) {
 /// As many marks as there can be: those of a disk of 256 GiB with a region for each MiB.
 fn marks(core: &Core, holds: &mut Holds) -> Result<(), Error> {
     let geometry = planned(core, 256 * GIB, 16 * GIB)?;
-    let mut s = Server::new(Engine::new(core, geometry, Mode::WriteThrough), holds)?;
+    let mut s = Server::new(
+        Engine::new(core, geometry, Mode::WriteThrough),
+        Mode::WriteThrough,
+        holds,
+    )?;
     s.holds.phase("262,144 marks are set");
     mark_all(&mut s);
     s.holds.phase("262,144 marks get old");

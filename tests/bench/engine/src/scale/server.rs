@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::Error;
 use super::holds::Holds;
-use tandem_sim::engine::{Actions, Engine, NewRequest, ReqKind, Request, Seek, WorkKind};
+use tandem_sim::engine::{Actions, Engine, Mode, NewRequest, ReqKind, Request, Seek, WorkKind};
 
 /// What the module's sources define.
 pub fn defined(source: &str, name: &'static str) -> Result<u32, Error> {
@@ -22,6 +22,12 @@ pub fn defined(source: &str, name: &'static str) -> Result<u32, Error> {
 /// Frames that the cleaner asks core to look at under one hold.
 fn looks() -> Result<u32, Error> {
     defined(include_str!("../../../../../kmod/linux/cleaner.c"), "LOOKS")
+}
+
+/// Sectors of the longest request that takes a slot for each of its frames.
+fn takes() -> Result<u64, Error> {
+    let source = include_str!("../../../../../kmod/linux/map.h");
+    defined(source, "TANDEM_TAKES").map(u64::from)
 }
 
 /// What is to be cleaned.
@@ -99,11 +105,13 @@ pub struct Server<'a> {
     works: VecDeque<WorkKind>,
     next: u64,
     looks: u32,
+    takes: u64,
+    mode: Mode,
 }
 
 impl<'a> Server<'a> {
     /// Nothing is in flight.
-    pub fn new(engine: Engine, holds: &'a mut Holds) -> Result<Server<'a>, Error> {
+    pub fn new(engine: Engine, mode: Mode, holds: &'a mut Holds) -> Result<Server<'a>, Error> {
         Ok(Server {
             engine,
             holds,
@@ -113,7 +121,15 @@ impl<'a> Server<'a> {
             works: VecDeque::new(),
             next: 1,
             looks: looks()?,
+            takes: takes()?,
+            mode,
         })
+    }
+
+    /// Changes the mode.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.engine.set_mode(mode);
+        self.mode = mode;
     }
 
     /// A request that is not begun yet.
@@ -126,10 +142,28 @@ impl<'a> Server<'a> {
         id
     }
 
-    /// Begins a request.
+    /// Begins a request, in pieces as the module does.
     pub fn begin(&mut self, kind: ReqKind, sector: u64, count: u64) {
-        let id = self.request(kind, sector, count, false);
-        self.begin_request(kind, id);
+        let cut = match kind {
+            ReqKind::Read => true,
+            ReqKind::Write => self.mode == Mode::WriteBack,
+            _ => false,
+        };
+        let end = sector + count;
+        let mut at = sector;
+        loop {
+            let piece = if cut {
+                (end - at).min(self.takes - at % self.takes)
+            } else {
+                count
+            };
+            let id = self.request(kind, at, piece, false);
+            self.begin_request(kind, id);
+            at += piece;
+            if at >= end {
+                break;
+            }
+        }
     }
 
     /// Begins a write that goes on a stream, without a copy.
