@@ -36,7 +36,7 @@ impl World {
         }
         self.last = "join";
         self.trace.note(first, count, || {
-            format!("part {first}+{count} joins request {joined:?}")
+            format!("part {first}+{count} joins, request {joined:?}")
         });
         if joined.answered {
             return self.copy_joined(joined.fill, id);
