@@ -68,14 +68,14 @@ impl Column<'_> {
         format!("{number:.*}", usize::from(self.per > 1.0))
     }
 
-    /// By which part a figure is better than another.
-    fn ahead(&self, figure: f64, other: f64) -> f64 {
-        let ratio = if self.less {
-            other / figure
+    /// Whether a figure is so much better than another that a reason is told.
+    fn is_ahead(&self, figure: f64, other: f64) -> bool {
+        let (better, worse) = if self.less {
+            (other, figure)
         } else {
-            figure / other
+            (figure, other)
         };
-        ratio - 1.0
+        better > worse && better >= worse * (1.0 + AHEAD)
     }
 }
 
@@ -130,7 +130,7 @@ pub fn ahead(
             let (Some(figure), Some(own)) = (column.of(peer), column.of(tandem)) else {
                 continue;
             };
-            if column.ahead(figure, own) < AHEAD {
+            if !column.is_ahead(figure, own) {
                 continue;
             }
             let reason = reasons.iter().find(|reason| {
@@ -151,7 +151,93 @@ pub fn ahead(
     }
     text.push_str("\nAhead of Tandem in the same mode:\n\n");
     for (reason, numbers) in why {
-        writeln!(text, "- {}:\n  {reason}.", numbers.join(", "))?;
+        writeln!(text, "- {}:\n  {reason}.", numbers.join("; "))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Column, Figures, Reason, ahead, less, more};
+
+    const COLUMNS: [Column; 2] = [
+        more("reads/s", "reads"),
+        less("start s", "start-ms").per(1000.0),
+    ];
+    const REASONS: [Reason; 2] = [
+        Reason {
+            figures: "reads",
+            device: "bcache",
+            why: "it reads ahead",
+        },
+        Reason {
+            figures: "",
+            device: "bcache",
+            why: "told too late",
+        },
+    ];
+
+    fn device(name: &'static str, about: &'static str, numbers: [u64; 2]) -> Figures {
+        let names = ["reads", "start-ms"].map(str::to_owned);
+        Figures {
+            name,
+            about,
+            numbers: names.into_iter().zip(numbers).collect(),
+            stopped: None,
+        }
+    }
+
+    /// What is told of a device beside Tandem in both modes.
+    fn told(device_beside: Vec<Figures>) -> String {
+        let mut all = vec![
+            device("tandem", "writethrough", [100, 1000]),
+            device("tandem-wb", "writeback", [200, 2000]),
+        ];
+        all.extend(device_beside);
+        let mut text = String::new();
+        ahead(&mut text, &all, &COLUMNS, &REASONS).unwrap();
+        text
+    }
+
+    #[test]
+    fn a_cache_is_ahead_only_of_tandem_in_its_own_mode() {
+        let bcache = device("bcache", "writethrough, nothing bypassed", [150, 980]);
+        let around = device("rapiddisk-wa", "write-around, in memory", [150, 1000]);
+        let other = device("dm-writecache", "writeback", [203, 1900]);
+        assert_eq!(
+            told(vec![bcache, around, other]),
+            "\nAhead of Tandem in the same mode:\n\n\
+             - bcache reads/s (150 beside 100):\n  it reads ahead.\n\
+             - rapiddisk-wa reads/s (150 beside 100); dm-writecache start s (1.9 beside 2.0):\n  nobody knows why yet.\n"
+        );
+    }
+
+    #[test]
+    fn a_little_is_not_ahead_and_neither_is_what_is_no_cache() {
+        let slow = device("bcache-wb", "the same, writeback", [206, 1945]);
+        let text = told(vec![slow]);
+        assert!(text.contains("bcache-wb reads/s (206 beside 200)") && !text.contains("start"));
+        for (name, about, numbers) in [
+            ("bcache-wb", "the same, writeback", [199, 2000]),
+            ("disk", "without a cache", [900, 1]),
+            ("elevator", "the disk alone", [900, 1]),
+            ("dm-linear", "device-mapper without any work", [900, 1]),
+        ] {
+            assert_eq!(
+                told(vec![device(name, about, numbers)]),
+                "\nNo cache is ahead of Tandem in the same mode.\n"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_not_ahead_of_nothing() {
+        let all = [
+            device("tandem", "writethrough", [0, 0]),
+            device("bcache", "writethrough", [0, 0]),
+        ];
+        let mut text = String::new();
+        ahead(&mut text, &all, &COLUMNS, &REASONS).unwrap();
+        assert!(text.contains("No cache"));
+    }
 }

@@ -57,7 +57,12 @@ const SYNCED: [Column; 3] = [
 ];
 
 /// The first that fits is told.
-const REASONS: [Reason; 8] = [
+const REASONS: [Reason; 9] = [
+    Reason {
+        figures: "",
+        device: "rapiddisk-ssd",
+        why: "nobody knows why yet",
+    },
     Reason {
         figures: "",
         device: "rapiddisk",

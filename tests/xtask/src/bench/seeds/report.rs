@@ -57,3 +57,41 @@ fn table(text: &mut String, article: &Article, all: &[Figures]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::articles::Article;
+    use super::{Figures, table};
+    use crate::bench::report::ahead::{less, more};
+
+    const ARTICLE: Article = Article {
+        name: "a",
+        title: "A",
+        measured: "",
+        here: "",
+        columns: &[
+            more("reads/s", "reads"),
+            less("start s", "start-ms").per(1000.0),
+        ],
+        figures: &[("Flashcache", &["4500", ""])],
+        write_back: false,
+        reasons: &[],
+    };
+
+    #[test]
+    fn a_table_has_the_articles_rows_and_those_of_the_devices() {
+        let disk = Figures {
+            name: "disk",
+            about: "without a cache",
+            numbers: [("start-ms".to_owned(), 1549)].into(),
+            stopped: Some("it hangs".to_owned()),
+        };
+        let mut text = String::new();
+        table(&mut text, &ARTICLE, &[disk]).unwrap();
+        assert_eq!(
+            text,
+            "| device | | reads/s | start s |\n|---|---|---:|---:|\n| *Flashcache* | | *4500* | |\n\
+             | disk | without a cache | | 1.5 |\n\nFigures of disk are missing: it hangs.\n"
+        );
+    }
+}
