@@ -103,7 +103,7 @@ fn once() -> Result<()> {
     rig.equals(&model)
 }
 
-/// The disk has answered the fill, and the SSD has not.
+/// The disk has answered the fill, and the SSD has not. The last read has two frames more.
 fn stored_late() -> Result<()> {
     let config = Config {
         ssd_under: Some(Under::Linear),
@@ -118,12 +118,16 @@ fn stored_late() -> Result<()> {
         let read = io::read(&file, FRAME + n * QUARTER as u64, QUARTER)?;
         ensure!(read[..] == *quarter(&model, n), "quarter {n}");
     }
+    let more = io::read(&file, FRAME + 2 * QUARTER as u64, 8 * QUARTER)?;
+    for (n, seen) in (2..).zip(more.chunks(QUARTER)) {
+        ensure!(seen == quarter(&model, n), "quarter {n} of a longer read");
+    }
     let missed = rig.status()?.get("read_missed")? - before.0;
     rig.ssd_target()?.swap(Under::Linear.line(&rig.ssd))?;
     rig.quiet()?;
     let read = (rig.origin.stat()? - before.1).read;
     ensure!(
-        (missed, read) == (32, 32),
+        (missed, read) == (32 + 64, 32 + 64),
         "{missed} sectors missed, the disk was asked for {read}"
     );
     drop(file);

@@ -99,37 +99,98 @@ fn words() -> Result<()> {
     let short = &uuid[1..];
     let long = "ab".repeat(65);
     let not_hex = uuid.replace("aa", "zz");
+    let number = "Invalid number of arguments";
+    let required = "uuid and origin_id are required";
     let lines = [
-        String::new(),
-        "writethrough".into(),
-        "writethrough 0".into(),
-        "writethrough 2 uuid".into(),
-        format!("writethrough 2 uuid {uuid}"),
-        "writethrough 2 origin_id abcd".into(),
-        "writethrough 4 origin_id abcd format new".into(),
-        format!("writethrough 4 uuid {uuid} format new"),
-        format!("writethrough 6 uuid {short} origin_id abcd format new"),
-        format!("writethrough 6 uuid {not_hex} origin_id abcd format new"),
-        format!("writethrough 6 uuid {uuid} origin_id abc format new"),
-        format!("writethrough 6 uuid {uuid} origin_id wxyz format new"),
-        format!("writethrough 6 uuid {uuid} origin_id {long} format new"),
-        format!("writethrough 6 uuid {uuid} origin_id abcd format old"),
-        format!("writethrough 6 uuid {uuid} uuid {uuid} format new"),
-        format!("writethrough 8 uuid {uuid} origin_id abcd format new speed high"),
-        format!("writethrough 8 uuid {uuid} origin_id abcd format new dirty_seconds 0"),
-        format!("writethrough 6 uuid {uuid} origin_id abcd rest_seconds 86401"),
-        format!("writethrough 8 uuid {uuid} origin_id abcd format new dirty_sectors 2047"),
-        format!("writethrough 5 uuid {uuid} origin_id abcd format"),
-        format!("writethrough 8 uuid {uuid} origin_id abcd format new"),
-        format!("writethrough 4 uuid {uuid} origin_id abcd format new"),
-        format!("writethrough -1 uuid {uuid} origin_id abcd format new"),
-        format!("writethrough x uuid {uuid} origin_id abcd format new"),
-        format!("writeonly 6 uuid {uuid} origin_id abcd format new"),
-        format!("WRITETHROUGH 6 uuid {uuid} origin_id abcd format new"),
-        format!("writethrough 4 uuid {uuid} origin_id abcd"),
+        (String::new(), number),
+        ("writethrough".into(), number),
+        ("writethrough 0".into(), required),
+        ("writethrough 2 uuid".into(), number),
+        (format!("writethrough 2 uuid {uuid}"), required),
+        ("writethrough 2 origin_id abcd".into(), required),
+        ("writethrough 4 origin_id abcd format new".into(), required),
+        (format!("writethrough 4 uuid {uuid} format new"), required),
+        (
+            format!("writethrough 6 uuid {short} origin_id abcd format new"),
+            "uuid must be",
+        ),
+        (
+            format!("writethrough 6 uuid {not_hex} origin_id abcd format new"),
+            "uuid must be",
+        ),
+        (
+            format!("writethrough 6 uuid {uuid} origin_id abc format new"),
+            "origin_id must be",
+        ),
+        (
+            format!("writethrough 6 uuid {uuid} origin_id wxyz format new"),
+            "origin_id must be",
+        ),
+        (
+            format!("writethrough 6 uuid {uuid} origin_id {long} format new"),
+            "origin_id must be",
+        ),
+        (
+            format!("writethrough 6 uuid {uuid} origin_id abcd format old"),
+            "format must be new",
+        ),
+        (
+            format!("writethrough 6 uuid {uuid} uuid {uuid} format new"),
+            "Argument given twice",
+        ),
+        (
+            format!("writethrough 8 uuid {uuid} origin_id abcd format new speed high"),
+            "Unknown argument",
+        ),
+        (
+            format!("writethrough 8 uuid {uuid} origin_id abcd format new dirty_seconds 0"),
+            "dirty_seconds must be",
+        ),
+        (
+            format!("writethrough 6 uuid {uuid} origin_id abcd rest_seconds 86401"),
+            "rest_seconds must be",
+        ),
+        (
+            format!("writethrough 8 uuid {uuid} origin_id abcd format new dirty_sectors 2047"),
+            "dirty_sectors must be",
+        ),
+        (
+            format!("writethrough 5 uuid {uuid} origin_id abcd format"),
+            number,
+        ),
+        (
+            format!("writethrough 8 uuid {uuid} origin_id abcd format new"),
+            number,
+        ),
+        (
+            format!("writethrough 4 uuid {uuid} origin_id abcd format new"),
+            number,
+        ),
+        (
+            format!("writethrough -1 uuid {uuid} origin_id abcd format new"),
+            number,
+        ),
+        (
+            format!("writethrough x uuid {uuid} origin_id abcd format new"),
+            number,
+        ),
+        (
+            format!("writeonly 6 uuid {uuid} origin_id abcd format new"),
+            "Mode must be",
+        ),
+        (
+            format!("WRITETHROUGH 6 uuid {uuid} origin_id abcd format new"),
+            "Mode must be",
+        ),
+        (
+            format!("writethrough 4 uuid {uuid} origin_id abcd"),
+            "no superblock",
+        ),
     ];
-    for words in lines {
-        refused_untouched(&rig, rig.line(&words)).with_context(|| format!("words {words:?}"))?;
+    for (words, why) in lines {
+        let reason = refused_untouched(&rig, rig.line(&words))
+            .with_context(|| format!("words {words:?}"))?;
+        ensure!(reason.contains(why), "words {words:?}: {reason:?}");
     }
     let shifted = Line {
         start: 8,

@@ -33,6 +33,11 @@ pub const CASES: &[Entry] = &[
     ("reload: a cold start of a live index", cold),
     // promise 25: uml-plain/reload: a loaded table holds no second index
     ("reload: a loaded table holds no second index", one_index),
+    // promise 25: uml-plain/reload: a drain goes on, and a paused one stays paused
+    (
+        "reload: a drain goes on, and a paused one stays paused",
+        drains,
+    ),
     (
         "reload: a message to a cache that is starting",
         early_message,
@@ -244,6 +249,32 @@ fn mode_before_growth() -> Result<()> {
         bail!("grown: {difference}");
     }
     Ok(())
+}
+
+/// Another table in the middle of a drain: the orders of the user hold.
+fn drains() -> Result<()> {
+    let (rig, mut model) = Rig::new(config("writeback").keeping())?;
+    write_quarters(&rig, &mut model, 40, 1)?;
+    let device = rig.mapped()?;
+    device.message("flush start")?;
+    device.message("flush pause")?;
+    rig.keep(false)?;
+    let dirty = rig.status()?.dirty;
+    ensure!(dirty > 0, "nothing is dirty");
+    for (order, state) in [("flush pause", "paused"), ("flush start", "flushing")] {
+        device.message(order)?;
+        device.load(rig.good_line(false))?;
+        device.suspend()?;
+        device.resume()?;
+        let status = rig.status()?;
+        ensure!(status.state == state, "after {order:?}: {status:?}");
+        ensure!(
+            state != "paused" || status.dirty == dirty,
+            "of {dirty} dirty sectors, paused: {status:?}"
+        );
+    }
+    rig.until("clean", |status| status.dirty == 0)?;
+    rig.equals(&model)
 }
 
 /// The same, with an SSD that is gone for a moment instead: the index is not taken over but read.
