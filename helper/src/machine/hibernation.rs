@@ -289,6 +289,26 @@ mod tests {
     }
 
     #[test]
+    fn a_cache_is_found_below_fifteen_devices_and_a_circle_ends() {
+        let machine = Machine::new("");
+        machine.device("253:0", "dm-0", "TANDEM-1", &[]);
+        for above in 1..DEPTH {
+            let below = format!("dm-{}", above - 1);
+            machine.device(
+                &format!("253:{above}"),
+                &format!("dm-{above}"),
+                "LVM-1",
+                &[&below],
+            );
+        }
+        let top = format!("253:{}", DEPTH - 1);
+        assert!(lies_on_cache(machine.root(), &top));
+        machine.device("9:0", "md0", "", &["md1"]);
+        machine.device("9:1", "md1", "", &["md0"]);
+        assert!(!lies_on_cache(machine.root(), "9:0"));
+    }
+
+    #[test]
     fn the_record_of_a_cache_below_the_system_counts_as_well() {
         let machine = Machine::new("");
         let folder = machine.root().join(&FOLDER[1..]);

@@ -37,3 +37,28 @@ pub fn whole_disk(name: &str) -> String {
     let above = partition.then(above).flatten();
     above.unwrap_or_else(|| name.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_their_order_however_they_came() {
+        let folder = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (10..40).map(|number| format!("sd{number}")).collect();
+        // Folders list their files in the order in which they came, in the other order, or by a hash.
+        for (place, order) in [("up", false), ("down", true)] {
+            let place = folder.path().join(place);
+            fs::create_dir(&place).unwrap();
+            let mut made = names.clone();
+            if order {
+                made.reverse();
+            }
+            for name in made {
+                fs::write(place.join(name), "").unwrap();
+            }
+            assert_eq!(names_in(place), names);
+        }
+        assert!(names_in(folder.path().join("nowhere")).is_empty());
+    }
+}

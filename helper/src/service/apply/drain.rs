@@ -214,6 +214,21 @@ mod tests {
     }
 
     #[test]
+    fn the_pace_is_that_of_the_last_looks() {
+        let mut pace = DrainRate::default();
+        let begun = Instant::now();
+        let (slow, fast) = (RATE_QUERIES as u64 * 2, RATE_QUERIES as u64);
+        let mut left = 1_000_000;
+        for second in 0..slow + fast {
+            left -= if second < slow { 1 } else { 1000 };
+            let seen = pace.measure(begun + Duration::from_secs(second), left);
+            let known = second > 0 && (second < slow || second == slow + fast - 1);
+            let rate = if second < slow { 1 } else { 1000 };
+            assert!(!known || seen.rate == rate, "{second} s: {}", seen.rate);
+        }
+    }
+
+    #[test]
     fn a_disk_is_given_up_that_takes_nothing_and_says_so_for_long() {
         let of = |dirty_sectors, errors| Sample {
             events: vec![Counter {
