@@ -124,11 +124,14 @@ impl Service {
     }
 
     /// Records the names that the devices of a cache that works have now: see [`crate::model::facts::disk_of`] and
-    /// [`crate::model::facts::ssd_of`]. `pair`: the devices under their present names.
+    /// [`crate::model::facts::ssd_of`]. `pair`: the devices under their present names. While UDisks2 or udev reads a device
+    /// again, names are missing; what is on record stays then, or another device could agree with what is left.
     pub(super) fn record_names(&self, record: &CacheRecord, pair: &Pair) {
         let known = pair.origin.same_hardware(&record.pair.origin)
             && pair.ssd.same_hardware(&record.pair.ssd);
-        if known {
+        let lacks = pair.origin.lacks_names_of(&record.pair.origin)
+            || pair.ssd.lacks_names_of(&record.pair.ssd);
+        if known || lacks {
             return;
         }
         tracing::info!(uuid = pair.uuid, "a device has other names now");
@@ -231,5 +234,44 @@ mod tests {
             assert_eq!(origin_diverged, if removed { vec![] } else { vec![true] });
         }
         std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    /// While UDisks2 reads a device again, it may show no serial number and no UUID.
+    #[tokio::test]
+    async fn names_that_are_missing_for_a_moment_stay_on_record() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::open(root.path()).unwrap();
+        let (_bus, address) = bus::start();
+        let connection = zbus::connection::Builder::address(address.as_str()).build();
+        let service = Service::new(
+            Arc::new(NoEngine::mute()),
+            store.clone(),
+            connection.await.unwrap(),
+        );
+        let named = |hardware: &str, part_uuid: &str| Ident {
+            hardware: hardware.into(),
+            part_uuid: part_uuid.into(),
+            ..device("sdb1", 1 << 30).ident
+        };
+        let mut record = CacheRecord::new(Pair::nowhere(Mode::Writeback));
+        record.pair.origin = device("sda1", 1 << 30).ident;
+        record.pair.ssd = named("0x5/S", "aa-01");
+        store.save_cache(&record).unwrap();
+        for (now, recorded) in [
+            (named("", "aa-01"), "0x5/S"),
+            (named("0x5/S", ""), "0x5/S"),
+            (named("/ENCLOSURE", "aa-01"), "/ENCLOSURE"),
+        ] {
+            let pair = Pair {
+                ssd: now,
+                ..record.pair.clone()
+            };
+            service.record_names(&record, &pair);
+            let known = store.caches().remove(0).pair.ssd;
+            assert_eq!(
+                (known.hardware.as_str(), known.part_uuid.as_str()),
+                (recorded, "aa-01")
+            );
+        }
     }
 }

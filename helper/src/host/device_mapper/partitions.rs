@@ -99,8 +99,9 @@ impl DeviceMapper {
     pub(super) async fn resize_partition(&self, pair: &Pair) -> Result<(), Failure> {
         let partition = planned(pair)?;
         self.wait_for_udisks(partition).await?;
-        let gone = || Failure::new(Kind::DeviceGone).device(&pair.ssd.text);
-        let made = self.made_partition(pair).await?.ok_or_else(gone)?;
+        // UDisks2 may read the SSD again just now, after a start or a change; then it shows the partition a little later.
+        let gone = Failure::new(Kind::DeviceGone).device(&pair.ssd.text);
+        let made = until(gone, || self.made_partition(pair)).await?;
         if made.ident.start != pair.ssd.start {
             return Err(Failure::new(Kind::DeviceChanged).device(&made.ident.text));
         }
@@ -113,9 +114,9 @@ impl DeviceMapper {
             .await;
         let late = step("UDisks2 does not show the new size of the partition");
         let now = until(late, || async {
-            let now = self.made_partition(pair).await?.ok_or_else(gone)?;
-            let changed = now.ident.text.size != made.ident.text.size;
-            Ok((changed || called.is_err()).then_some(now.ident.text.size))
+            let now = self.made_partition(pair).await?;
+            let now = now.map(|now| now.ident.text.size);
+            Ok(now.filter(|now| *now != made.ident.text.size || called.is_err()))
         })
         .await?;
         match called {

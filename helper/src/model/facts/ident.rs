@@ -126,6 +126,13 @@ impl Ident {
                 || same(&self.content_uuid, &recorded.content_uuid))
     }
 
+    /// Whether what tells the recorded device from others is missing here: all names of the drive or volume, or the UUID of
+    /// the partition.
+    pub fn lacks_names_of(&self, recorded: &Self) -> bool {
+        let lacks = |now: &str, then: &str| now.is_empty() && !then.is_empty();
+        lacks(&self.hardware, &recorded.hardware) || lacks(&self.part_uuid, &recorded.part_uuid)
+    }
+
     /// Whether the drive has this WWN or serial number, which is not empty.
     fn is_called(&self, name: &str) -> bool {
         let own = self.hardware.split('/').any(|own| own == name);
