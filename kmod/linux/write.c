@@ -186,6 +186,27 @@ static bool map_lent(struct tandem *t, struct bio *bio, struct tandem_io *io, in
  */
 #define APART	(REQ_FUA | REQ_META | REQ_PRIO | REQ_SWAP)
 
+/*
+ * Does the write of the bio's first *@count sectors go past the SSD? If not, and if it may
+ * take slots of others, *@count is what it may take at most. In the other modes than
+ * write-back a write takes free slots only, which is quick.
+ */
+static bool streams(struct td_engine *e, const struct bio *bio, u32 *count)
+{
+	u64 sector = bio->bi_iter.bi_sector;
+	u32 whole = *count;
+	bool stream;
+
+	if (env_load(&e->mode) == TD_WRITEBACK)
+		*count = tandem_may_take(bio, whole);
+	stream = !(bio->bi_opf & APART) && td_write_streams(e, sector, *count);
+	/* What is cut off asks again; core knows the stream up to there. */
+	if (stream && *count < whole &&
+	    td_write_streams(e, sector + *count, whole - *count))
+		*count = whole;
+	return stream;
+}
+
 noinline int tandem_map_write(struct tandem *t, struct bio *bio, struct tandem_io *io,
 			      enum td_kind kind)
 {
@@ -206,13 +227,9 @@ noinline int tandem_map_write(struct tandem *t, struct bio *bio, struct tandem_i
 	io->disk_read = false;
 	if (t->written != now)
 		WRITE_ONCE(t->written, now);
-	/* In the other modes a write takes free slots only, which is quick. */
-	if (kind == TD_WRITE && env_load(&e->mode) == TD_WRITEBACK)
-		count = tandem_may_take(bio, count);
+	stream = kind == TD_WRITE && streams(e, bio, &count);
 	if (count < bio_sectors(bio))
 		dm_accept_partial_bio(bio, count);
-	stream = kind == TD_WRITE && !(bio->bi_opf & APART) &&
-		 td_write_streams(e, sector, count);
 	copy = kind == TD_WRITE && !stream;
 	fits = copy && tandem_fits_ssd(t, bio);
 	lends = fits && td_write_may_lend(e, sector, count);
