@@ -75,8 +75,9 @@ const REASONS: [Reason; 9] = [
     },
     Reason {
         figures: "stream-1024-1",
-        device: "bcache",
-        why: "in write-through it is ahead of the plain disk, too, and nobody knows why yet; in write-back it takes the file on the SSD",
+        device: "",
+        why: "in write-through they are ahead of the plain disk, too, and nobody knows why yet; in write-back they take the file on\n  \
+             the SSD",
     },
     Reason {
         figures: "stream",
@@ -92,15 +93,15 @@ const REASONS: [Reason; 9] = [
     },
     Reason {
         figures: "synced",
-        device: "dm-cache",
+        device: "dm-cache-wb",
         why: "it overwrites a copy without a record that the disk has older data, and takes all its blocks for dirty after a\n  \
              power cut",
     },
     Reason {
         figures: "synced",
-        device: "bcache",
-        why: "it writes to both devices at once; Tandem's mark, that the disk and a copy may differ, is on the SSD before the\n  \
-             write begins",
+        device: "",
+        why: "they write to both devices at once, or to the disk alone; Tandem's mark, that the disk and a copy may differ, is\n  \
+             on the SSD before the write begins",
     },
     Reason {
         figures: "large",
