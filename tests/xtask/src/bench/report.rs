@@ -90,7 +90,8 @@ fn compared(
     columns: &[Column],
     reasons: &[Reason],
 ) -> Result<()> {
-    table(text, all, columns)?;
+    ahead::heading(text, columns)?;
+    ahead::rows(text, all, columns)?;
     ahead::ahead(text, all, columns, reasons)?;
     text.push('\n');
     Ok(())
@@ -99,7 +100,9 @@ fn compared(
 /// A table with a row for each device.
 fn table(text: &mut String, all: &[Figures], columns: &[Column]) -> Result<()> {
     ahead::heading(text, columns)?;
-    ahead::rows(text, all, columns)
+    ahead::rows(text, all, columns)?;
+    text.push('\n');
+    Ok(())
 }
 
 /// The last commit that changed the sources of the module, and whether they have changed since.

@@ -144,23 +144,20 @@ impl<'a> Server<'a> {
 
     /// Begins a request, in pieces as the module does.
     pub fn begin(&mut self, kind: ReqKind, sector: u64, count: u64) {
-        let cut = match kind {
-            ReqKind::Read => true,
-            ReqKind::Write => self.mode == Mode::WriteBack,
-            _ => false,
+        let takes = match kind {
+            ReqKind::Read => self.takes,
+            ReqKind::Write if self.mode == Mode::WriteBack => self.takes,
+            _ => u64::MAX,
         };
         let end = sector + count;
         let mut at = sector;
+        // A flush has no sectors and is one piece.
         loop {
-            let piece = if cut {
-                (end - at).min(self.takes - at % self.takes)
-            } else {
-                count
-            };
+            let piece = (end - at).min(takes - at % takes);
             let id = self.request(kind, at, piece, false);
             self.begin_request(kind, id);
             at += piece;
-            if at >= end {
+            if at == end {
                 break;
             }
         }

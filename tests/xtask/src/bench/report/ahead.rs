@@ -15,7 +15,7 @@ const AHEAD: f64 = 0.03;
 pub struct Column<'a> {
     pub title: &'a str,
     pub figure: &'a str,
-    /// What the figure is divided by before it is shown; then it has a digit behind the point.
+    /// The divisor of the figure that is shown. A figure with a divisor has a digit behind the point.
     pub per: f64,
     /// A smaller figure is the better one.
     pub less: bool,
@@ -23,12 +23,15 @@ pub struct Column<'a> {
 
 /// Of some columns' figures, why caches are ahead of Tandem.
 pub struct Reason {
-    /// The beginning of the figures' names.
+    /// A part of the figures' names.
     pub figures: &'static str,
     /// The beginning of the devices' names.
     pub device: &'static str,
     pub why: &'static str,
 }
+
+/// Of a figure without a known reason.
+pub const UNKNOWN: &str = "nobody knows why yet";
 
 /// Of random writes in write-back that are many at a time.
 pub const PROCESSOR: &str = "32 at a time the one processor is the limit, and the write that makes a block dirty takes more instructions in\n  \
@@ -70,12 +73,12 @@ impl Column<'_> {
 
     /// Whether a figure is so much better than another that a reason is told.
     fn is_ahead(&self, figure: f64, other: f64) -> bool {
-        let (better, worse) = if self.less {
+        let (high, low) = if self.less {
             (other, figure)
         } else {
             (figure, other)
         };
-        better > worse && better >= worse * (1.0 + AHEAD)
+        high > low && high >= low * (1.0 + AHEAD)
     }
 }
 
@@ -134,9 +137,9 @@ pub fn ahead(
                 continue;
             }
             let reason = reasons.iter().find(|reason| {
-                peer.name.starts_with(reason.device) && column.figure.starts_with(reason.figures)
+                peer.name.starts_with(reason.device) && column.figure.contains(reason.figures)
             });
-            let reason = reason.map_or("nobody knows why yet", |reason| reason.why);
+            let reason = reason.map_or(UNKNOWN, |reason| reason.why);
             let (shown, own) = (column.shown(figure), column.shown(own));
             let number = format!("{} {} ({shown} beside {own})", peer.name, column.title);
             match why.iter_mut().find(|(known, _)| *known == reason) {
@@ -187,13 +190,13 @@ mod tests {
         }
     }
 
-    /// What is told of a device beside Tandem in both modes.
-    fn told(device_beside: Vec<Figures>) -> String {
+    /// The list for these devices beside Tandem in both modes.
+    fn told(beside: Vec<Figures>) -> String {
         let mut all = vec![
             device("tandem", "writethrough", [100, 1000]),
             device("tandem-wb", "writeback", [200, 2000]),
         ];
-        all.extend(device_beside);
+        all.extend(beside);
         let mut text = String::new();
         ahead(&mut text, &all, &COLUMNS, &REASONS).unwrap();
         text

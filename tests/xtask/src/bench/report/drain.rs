@@ -23,26 +23,14 @@ const DRAINS: [Column; 4] = [
     less("dense: drained", "dense-drained-ms"),
 ];
 
-const SENT: &str = "it sent nearly all of it to the disk when it was written";
-
-const REASONS: [Reason; 5] = [
+const REASONS: [Reason; 3] = [
     Reason {
-        figures: "sparse-drained",
+        figures: "drained",
         device: "dm-cache",
-        why: SENT,
+        why: "it sent nearly all of it to the disk when it was written",
     },
     Reason {
-        figures: "dense-drained",
-        device: "dm-cache",
-        why: SENT,
-    },
-    Reason {
-        figures: "sparse-written",
-        device: "dm-writecache",
-        why: PROCESSOR,
-    },
-    Reason {
-        figures: "dense-written",
+        figures: "written",
         device: "dm-writecache",
         why: PROCESSOR,
     },
@@ -100,18 +88,15 @@ pub(super) fn write(text: &mut String, all: &[Figures]) -> Result<Vec<Aim>> {
          Mixed: as many in half of the disk, and a file of 256 MiB. Busy: the user reads from the disk, with pauses of 20 ms.\n\n",
     );
     table(text, one, &ESTIMATES)?;
-    text.push('\n');
     text.push_str(
         "Those reads: the mean and the 95th of a hundred, in microseconds, with nothing dirty, with dirty data that nobody\n\
          asked to write back, and during a drain. Left: of that dirty data after the reads, in percent.\n\n",
     );
     table(text, one, &READS)?;
-    text.push('\n');
     text.push_str(
         "The limit of dirty data: 49152 random blocks are written at once, and what is dirty then is written back.\n\n",
     );
     table(text, one, &FLOOD)?;
-    text.push('\n');
     let elevator = find(all, "elevator")?;
     let sum = |of: &Figures, kind: &str| -> Result<u64> {
         Ok(of.get(&format!("{kind}-written-ms"))? + of.get(&format!("{kind}-drained-ms"))?)

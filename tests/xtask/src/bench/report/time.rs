@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 
-use super::ahead::{Column, PROCESSOR, Reason, less, more};
+use super::ahead::{Column, PROCESSOR, Reason, UNKNOWN, less, more};
 use super::{Aim, Figures, compared, find, share};
 
 /// Least speed of warm reads, in tenths of a percent of the bare SSD's.
@@ -61,7 +61,7 @@ const REASONS: [Reason; 9] = [
     Reason {
         figures: "",
         device: "rapiddisk-ssd",
-        why: "nobody knows why yet",
+        why: UNKNOWN,
     },
     Reason {
         figures: "",
