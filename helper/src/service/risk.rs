@@ -199,18 +199,24 @@ mod tests {
     use tandem_api::Mode;
     use tandem_stage::bus;
 
-    // promise 32: programs/tandem_helper::service::risk::tests::a_cache_that_was_removed_meanwhile_does_not_come_back_on_record
-    #[tokio::test]
-    async fn a_cache_that_was_removed_meanwhile_does_not_come_back_on_record() {
-        let root = std::env::temp_dir().join(format!("tandem-removed-{}", std::process::id()));
-        let store = Store::open(&root).unwrap();
-        let (_bus, address) = bus::start();
+    /// A service without a machine, and the bus that it needs.
+    async fn service(store: &Store) -> (bus::Running, Service) {
+        let (bus, address) = bus::start();
         let connection = zbus::connection::Builder::address(address.as_str()).build();
         let service = Service::new(
             Arc::new(NoEngine::mute()),
             store.clone(),
             connection.await.unwrap(),
         );
+        (bus, service)
+    }
+
+    // promise 32: programs/tandem_helper::service::risk::tests::a_cache_that_was_removed_meanwhile_does_not_come_back_on_record
+    #[tokio::test]
+    async fn a_cache_that_was_removed_meanwhile_does_not_come_back_on_record() {
+        let root = std::env::temp_dir().join(format!("tandem-removed-{}", std::process::id()));
+        let store = Store::open(&root).unwrap();
+        let (_bus, service) = service(&store).await;
         let mut disk = device("sda1", 1 << 30);
         disk.mounts = vec![mount("/mnt", Mounter::Other)];
         let mut record = CacheRecord::new(Pair::nowhere(Mode::Writeback));
@@ -241,13 +247,7 @@ mod tests {
     async fn names_that_are_missing_for_a_moment_stay_on_record() {
         let root = tempfile::tempdir().unwrap();
         let store = Store::open(root.path()).unwrap();
-        let (_bus, address) = bus::start();
-        let connection = zbus::connection::Builder::address(address.as_str()).build();
-        let service = Service::new(
-            Arc::new(NoEngine::mute()),
-            store.clone(),
-            connection.await.unwrap(),
-        );
+        let (_bus, service) = service(&store).await;
         let named = |hardware: &str, part_uuid: &str| Ident {
             hardware: hardware.into(),
             part_uuid: part_uuid.into(),
