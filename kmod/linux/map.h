@@ -27,8 +27,8 @@ static inline u32 tandem_in_run(const struct tandem *t, const struct bio *bio)
 }
 
 /*
- * A request that takes a slot for each of its frames is no longer: core needs some 15 us
- * for it, with interrupts off (cargo run -p tandem-engine-bench -- scale).
+ * The most sectors of a request that takes a slot for each of its frames: core needs some
+ * 15 us for so many, with interrupts off (cargo run -p tandem-engine-bench -- scale).
  */
 #define TANDEM_TAKES	1024u	/* sectors; a power of two */
 

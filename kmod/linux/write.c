@@ -200,7 +200,7 @@ static bool streams(struct td_engine *e, const struct bio *bio, u32 *count)
 	if (env_load(&e->mode) == TD_WRITEBACK)
 		*count = tandem_may_take(bio, whole);
 	stream = !(bio->bi_opf & APART) && td_write_streams(e, sector, *count);
-	/* What is cut off asks again; core knows the stream up to there. */
+	/* The part behind the cut asks again; core knows the stream up to the cut. */
 	if (stream && *count < whole &&
 	    td_write_streams(e, sector + *count, whole - *count))
 		*count = whole;
