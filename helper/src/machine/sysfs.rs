@@ -38,6 +38,19 @@ pub fn whole_disk(name: &str) -> String {
     above.unwrap_or_else(|| name.to_owned())
 }
 
+/// The names that the partition table gives to the partitions of a whole disk; of those that have one. `disk`: the folder
+/// of the disk in sysfs.
+pub fn partition_names(disk: &Path) -> Vec<String> {
+    let name = |child: String| -> Option<String> {
+        let text = crate::read_lossy(disk.join(child).join("uevent")).ok()?;
+        let name = text
+            .lines()
+            .find_map(|line| line.strip_prefix("PARTNAME="))?;
+        Some(name.to_owned())
+    };
+    names_in(disk).into_iter().filter_map(name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +73,27 @@ mod tests {
             assert_eq!(names_in(place), names);
         }
         assert!(names_in(folder.path().join("nowhere")).is_empty());
+    }
+
+    #[test]
+    fn partitions_are_named_as_in_the_partition_table() {
+        let disk = tempfile::tempdir().unwrap();
+        for (child, uevent) in [
+            ("queue", None),
+            ("sdb1", Some("DEVTYPE=partition\nPARTN=1\n")),
+            ("sdb2", Some("PARTN=2\nPARTNAME=Tandem cache 0123\n")),
+            ("sdb3", Some("PARTN=3\nPARTNAME=EFI System\n")),
+        ] {
+            fs::create_dir(disk.path().join(child)).unwrap();
+            if let Some(text) = uevent {
+                fs::write(disk.path().join(child).join("uevent"), text).unwrap();
+            }
+        }
+        // The disk's own.
+        fs::write(disk.path().join("uevent"), "PARTNAME=none\n").unwrap();
+        assert_eq!(
+            partition_names(disk.path()),
+            ["Tandem cache 0123", "EFI System"]
+        );
     }
 }

@@ -4,6 +4,7 @@
 
 use super::{CHANGE_TIMEOUT, DeviceMapper, PAUSE, blocking, step};
 use crate::host::traits::{Computer, Disks};
+use crate::machine::sysfs::{partition_names, sysfs};
 use crate::machine::wipe;
 use crate::model::action::{PARTITION_TYPE, Pair, Partition};
 use crate::model::facts::Device;
@@ -64,7 +65,15 @@ impl DeviceMapper {
     pub(super) async fn delete_partition(&self, pair: &Pair) -> Result<(), Failure> {
         let partition = planned(pair)?;
         self.wait_for_udisks(partition).await?;
-        if let Some(made) = self.made_partition(pair).await? {
+        // As in `resize_partition`; but the partition may have been deleted before.
+        let late = step("UDisks2 does not show the partition of the cache");
+        let made = until(late.device(&pair.ssd.text), || async {
+            let made = self.made_partition(pair).await?;
+            let settled = made.is_some() || !self.kernel_has(pair, partition).await?;
+            Ok(settled.then_some(made))
+        })
+        .await?;
+        if let Some(made) = made {
             let content = made.ident.text.content.as_str();
             if !made.unused() || !matches!(content, "" | "tandem") {
                 return Err(step(PARTITION_STAYS).device(&made.ident.text));
@@ -185,6 +194,18 @@ impl DeviceMapper {
             Ok((!busy).then_some(()))
         })
         .await
+    }
+
+    /// Whether the kernel has the partition of a pair, whatever UDisks2 shows of it just now.
+    async fn kernel_has(&self, pair: &Pair, partition: &Partition) -> Result<bool, Failure> {
+        let disk = match self.locate(&partition.disk).await {
+            Err(e) if e.kind == Kind::DeviceGone => return Ok(false),
+            other => other?,
+        };
+        let names = partition_names(&sysfs(&disk.ident.text.name));
+        let name = pair.partition_name();
+        // Of two with this name nothing tells the right one: see `made_partition`.
+        Ok(names.iter().filter(|named| **named == name).count() == 1)
     }
 
     async fn made_partition(&self, pair: &Pair) -> Result<Option<Device>, Failure> {
