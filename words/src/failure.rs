@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The words for a failure: what happened, what became of the data, what to do next.
 
+mod reasons;
 mod sentences;
 mod terminal;
 

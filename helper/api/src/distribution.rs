@@ -15,8 +15,9 @@
 //! * `data/systemd/tandem-initramfs.service`, `data/systemd/tandem-dracut.service`: the units of [`INITRAMFS_TOOLS`].
 //! * `data/systemd/tandem-grub.service`: runs [`UPDATE_GRUB`].
 //! * `meson.build`: where all these files go.
-//! * `words/src/failure/sentences.rs`, `words/src/state/sentences.rs`, `app/src/display/module.rs`, `po/`: sentences
-//!   that name packages, update-grub, initramfs-tools and dracut. They are translated whole.
+//! * `words/src/failure/sentences.rs`, `words/src/failure/reasons.rs`, `words/src/state/sentences.rs`,
+//!   `app/src/display/module.rs`, `po/`: sentences that name packages, update-grub, initramfs-tools and dracut. They are
+//!   translated whole.
 //! * `tests/guest/src/deb.rs`, `tests/harness/`: what builds the packages, and the kernels and packages of the tests.
 
 use std::time::Duration;

@@ -4,7 +4,7 @@
 use gettextrs::gettext;
 use tandem_api::{DataState, Failure, Kind, StepKind};
 
-use super::{SYSTEM_BUS, failed_step};
+use super::{SYSTEM_BUS, failed_step, reasons};
 use crate::mode_refusal;
 
 /// Title, what happened, and what to do next.
@@ -105,34 +105,7 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("{device} holds the running system, which cannot be cached yet."),
             gettext("Choose another disk."),
         ),
-        Kind::NotFoundAtStart if failure.name == "volume" => (
-            gettext("Not Available at Startup"),
-            gettext(
-                "{device} is a volume (encryption, LVM or RAID). The running system can be cached on a drive or a partition only.",
-            ),
-            gettext("Choose another device."),
-        ),
-        Kind::NotFoundAtStart if failure.name == "initramfs" => (
-            gettext("Not Available at Startup"),
-            gettext(
-                "{device} holds the running system, and neither initramfs-tools nor dracut is there with Tandem's files to start it through a cache.",
-            ),
-            gettext("Install one of the two, and then Tandem again."),
-        ),
-        Kind::NotFoundAtStart if failure.name == "early" => (
-            gettext("Used Too Early at Startup"),
-            gettext(
-                "The initial file system mounts or unlocks {device} ({place}) before a cache can be there.",
-            ),
-            gettext(
-                "Remove x-initrd.mount, x-initrd.attach or initramfs from its entry in /etc/fstab or /etc/crypttab, make the initial file systems anew, then try again.",
-            ),
-        ),
-        Kind::NotFoundAtStart => (
-            gettext("Not Available at Startup"),
-            gettext("{device} would not be found in time when this computer starts."),
-            gettext("Choose another device."),
-        ),
+        Kind::NotFoundAtStart => reasons::not_found_at_start(&failure.name),
         Kind::OriginPartitioned => (
             gettext("This Disk Has Partitions"),
             gettext("{device} has partitions."),
@@ -373,90 +346,15 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             ),
             gettext("Restart the computer: then the new version is loaded."),
         ),
-        Kind::MemoryUnable if failure.name == "absent" => (
-            gettext("No Compressed Memory"),
-            gettext("The running kernel comes without compressed memory (zram)."),
-            gettext("Use an SSD for the cache."),
-        ),
-        Kind::MemoryUnable if ["too-large", "too-small"].contains(&failure.name.as_str()) => (
-            gettext("Other Amount of Memory Needed"),
-            gettext(
-                "A cache in memory takes at least 64 MiB, and all of them together half of the computer's memory at most.",
-            ),
-            gettext("Choose another amount."),
-        ),
-        Kind::MemoryUnable if failure.name == "target" => (
-            gettext("Not With the Kernel's Own Cache"),
-            gettext("A cache in memory needs Tandem's kernel module."),
-            gettext("Use an SSD for the cache."),
-        ),
-        Kind::MemoryUnable => (
-            gettext("Not in Memory"),
-            gettext(
-                "A cache in memory cannot be put over the disk of the running system, or over a disk that stays in use until the next start.",
-            ),
-            gettext("Use an SSD for the cache, or choose another disk."),
-        ),
-        Kind::TargetUnable if failure.name == "absent" => (
-            gettext("Not Part of This Kernel"),
-            gettext("The running kernel comes without a cache of its own (dm-cache)."),
-            gettext("Set the cache up with Tandem's kernel module."),
-        ),
-        Kind::TargetUnable if failure.name == "block-size" => (
-            gettext("SSD Not Compatible"),
-            gettext(
-                "{device} writes larger blocks than the hard disk, which the kernel's own cache does not adjust.",
-            ),
-            gettext("Choose another SSD, or set the cache up with Tandem's kernel module."),
-        ),
-        Kind::TargetUnable => (
-            gettext("Not With the Kernel's Own Cache"),
-            gettext("The kernel's own cache has no such setting."),
-            gettext("It works as it is: all data is always on the hard disk."),
-        ),
+        Kind::MemoryUnable => reasons::memory_unable(&failure.name),
+        Kind::TargetUnable => reasons::target_unable(&failure.name),
         Kind::WrongDisk => (
             gettext("SSD of Another Disk"),
             gettext("{device} belongs to the cache of another disk."),
             gettext("Choose another SSD, or connect the disk that it belongs to."),
         ),
-        Kind::OtherNotRemovable => (
-            gettext("Cannot Be Removed Here"),
-            match failure.name.as_str() {
-                "ssd-missing" => gettext(
-                    "The SSD of the cache is missing, and data for {device} may be stored only on it.",
-                ),
-                "failed" => gettext("The cache of {device} has failed."),
-                "volume" => gettext(
-                    "The cache of {device} is part of a larger LVM volume, such as a thin pool or a volume with snapshots.",
-                ),
-                "drives" => gettext("The cache of {device} uses more than one drive or SSD."),
-                "running-system" => gettext("The running system may use the cache of {device}."),
-                _ => gettext(
-                    "Tandem does not know how to remove a cache of this kind from {device}.",
-                ),
-            },
-            match failure.name.as_str() {
-                "ssd-missing" => gettext("Connect the SSD, then try again."),
-                _ => gettext("Remove it with the program that set it up."),
-            },
-        ),
-        Kind::StaysBcache => (
-            gettext("Stays a bcache Device"),
-            stays_bcache(&failure.name),
-            match failure.name.as_str() {
-                "mounted" => gettext("Unmount it, then try again."),
-                "in-use" => gettext("Close what uses it, then try again."),
-                "tool" => {
-                    gettext("Install sfdisk (the package fdisk or util-linux), then try again.")
-                }
-                "table-damaged" => gettext(
-                    "Look at the details. Repair the partition table, for example with fdisk, then try again.",
-                ),
-                _ => gettext(
-                    "It keeps working without a cache. To use it with Tandem, copy its files to a disk without bcache.",
-                ),
-            },
-        ),
+        Kind::OtherNotRemovable => reasons::other_not_removable(&failure.name),
+        Kind::StaysBcache => reasons::stays_bcache(&failure.name),
         Kind::NotResizable if failure.name == "system" => (
             gettext("Size Cannot Be Changed"),
             gettext("The running system is on the disk of this cache."),
@@ -554,35 +452,5 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("The service ran into an internal error."),
             gettext("Copy the details and report them."),
         ),
-    }
-}
-
-/// Why a partition of bcache cannot become a plain one.
-fn stays_bcache(why: &str) -> String {
-    match why {
-        "whole-disk" => gettext(
-            "bcache uses all of {device} without a partition table. Its file system begins a little behind the start of the disk, and the start of a disk cannot be moved.",
-        ),
-        "table" => gettext(
-            "The partition table of {device} is neither GPT nor MBR, and Tandem changes no other.",
-        ),
-        "table-damaged" => gettext("The partition table with {device} is damaged or in doubt."),
-        "logical" => gettext(
-            "{device} is a logical partition of an MBR, whose start is told by a chain of other places on the disk. Tandem does not change that chain.",
-        ),
-        "volume" => gettext(
-            "{device} is a part of a volume of LVM, RAID, or encryption. That program says where it begins.",
-        ),
-        "mounted" => gettext("The file system on {device} is mounted at {place}."),
-        "in-use" => gettext("A program or a volume uses the bcache device on {device}."),
-        "running-system" => {
-            gettext("The running system is on {device}, and its bcache device cannot be stopped.")
-        }
-        "offset" => gettext(
-            "The file system on {device} does not begin at a sector of the disk, so no partition can begin there.",
-        ),
-        "content" => gettext("No known file system was found where {device} would begin."),
-        "tool" => gettext("The program that changes partition tables is missing or failed."),
-        _ => gettext("Tandem cannot see on which partition the bcache device of {device} lies."),
     }
 }
