@@ -3,7 +3,8 @@
 
 use anyhow::Result;
 
-use crate::desktop::{Desktop, KEY_RETURN, KEY_SPACE, KEY_TAB, LIMIT, Part};
+use crate::desktop::keys::{KEY_RETURN, KEY_SPACE, KEY_TAB};
+use crate::desktop::{Desktop, LIMIT, Part};
 use crate::flow::{Create, JOB_LIMIT, OFFER, Remove, agreement, offered_again, removal};
 use crate::wizard::{chosen, confirmation, must_choose, needs_backup, tick};
 use tandem_stage::node::State;

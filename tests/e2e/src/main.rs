@@ -18,7 +18,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::desktop::{Desktop, KEY_RETURN, KEY_UP};
+use crate::desktop::Desktop;
+use crate::desktop::keys::{KEY_RETURN, KEY_UP};
 
 #[derive(Parser)]
 struct Args {

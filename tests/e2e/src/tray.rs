@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use zbus::{Connection, OwnedVariant};
 
-use crate::desktop::{Desktop, KEY_RETURN, KEY_UP, LIMIT, Part};
+use crate::desktop::keys::{KEY_RETURN, KEY_UP};
+use crate::desktop::{Desktop, LIMIT, Part};
 use crate::window;
 use tandem_stage::node::Place;
 

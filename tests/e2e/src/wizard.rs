@@ -3,7 +3,8 @@
 
 use anyhow::{Context, Result};
 
-use crate::desktop::{CHOICES, Desktop, KEY_SPACE, KEY_TAB, LIMIT, Part};
+use crate::desktop::keys::{KEY_SPACE, KEY_TAB};
+use crate::desktop::{CHOICES, Desktop, LIMIT, Part};
 use crate::flow::Create;
 use tandem_stage::node::{Seen, State};
 

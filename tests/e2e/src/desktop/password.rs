@@ -3,7 +3,8 @@
 
 use anyhow::{Result, bail};
 
-use super::{Desktop, KEY_RETURN, LIMIT, Part};
+use super::keys::KEY_RETURN;
+use super::{Desktop, LIMIT, Part};
 use tandem_stage::node::{Seen, State};
 
 impl Desktop {
