@@ -7,6 +7,7 @@ pub mod bios;
 mod generator;
 pub mod kernel_cache;
 mod names;
+mod plain;
 mod sleep;
 
 use std::path::PathBuf;
@@ -390,35 +391,6 @@ impl Desk {
         Ok(())
     }
 
-    /// The machine loses power, and its SSD with it. A file that the SSD has is changed on the plain disk. The picture
-    /// of the start says why the start takes longer. This is a start of all of Debian; the others start little more than the
-    /// project.
-    fn without_ssd(&mut self, run: &Run) -> Result<()> {
-        self.vm = None;
-        let small = std::mem::take(&mut self.parts.append);
-        self.start(run, "root=LABEL=guest splash plymouth.debug", false)?;
-        self.parts.append = small;
-        self.is_cached("/", false)?;
-        let shown =
-            self.sh("grep -aoh 'displaying message.*' /var/log/plymouth-debug.log | sort -u")?;
-        run.note(&shown);
-        let ssd = self.system.ssd.serial;
-        for words in [
-            "Waiting for the SSD ",
-            " is used without its SSD cache",
-            ssd,
-        ] {
-            ensure!(
-                shown.contains(words),
-                "the picture of the start does not say “{words}”: {shown}"
-            );
-        }
-        self.is_cached(MOUNT_POINT, true)?;
-        self.save("through-the-cache")?;
-        self.all_there()?;
-        self.power_off(run)
-    }
-
     fn by_partuuid(&mut self, run: &Run) -> Result<()> {
         self.start(run, &format!("root=PARTUUID={SYSTEM_PART}"), true)?;
         self.is_cached("/", true)?;
@@ -454,52 +426,6 @@ impl Desk {
         self.start(run, &format!("root={name}"), true)?;
         self.is_cached("/", true)?;
         self.save("through-the-cache")?;
-        self.all_there()?;
-        self.power_off(run)
-    }
-
-    fn old_initrd(&mut self, run: &Run) -> Result<()> {
-        let new = mem::replace(&mut self.initrd, self.old.clone());
-        self.start(run, "root=LABEL=guest", true)?;
-        self.is_cached("/", false)?;
-        self.save("through-the-cache")?;
-        self.all_there()?;
-        // Switched off without warning: nothing but the SSD tells the next start what it is worth.
-        self.sh("sync")?;
-        self.vm = None;
-        self.initrd = new;
-        self.start(run, "root=LABEL=guest", true)?;
-        self.is_cached("/", true)?;
-        self.all_there()?;
-        self.power_off(run)
-    }
-
-    fn without_module(&mut self, run: &Run) -> Result<()> {
-        let module = "/lib/modules/$(uname -r)/updates/dm-tandem.ko";
-        let update = format!("depmod && {}", self.generator.update);
-        self.start(run, "root=LABEL=guest", true)?;
-        self.is_cached("/", true)?;
-        let told = self.sh(&format!("mv {module} {module}.away && {update} 2>&1"))?;
-        ensure!(told.contains("has no module"), "the tool says: {told}");
-        self.power_off(run)?;
-        self.start(run, "root=LABEL=guest", true)?;
-        self.is_cached("/", false)?;
-        self.save("through-the-cache")?;
-        self.all_there()?;
-        self.sh(&format!("mv {module}.away {module} && {update}"))?;
-        self.power_off(run)?;
-        self.start(run, "root=LABEL=guest", true)?;
-        self.is_cached("/", true)?;
-        self.all_there()?;
-        self.power_off(run)
-    }
-
-    fn damaged(&mut self, run: &Run) -> Result<()> {
-        disks::damage_superblocks(&self.system.ssd.file)?;
-        self.start(run, "root=LABEL=guest", true)?;
-        self.is_cached("/", false)?;
-        let listed = self.sh("tandemctl list")?;
-        run.note(&listed);
         self.all_there()?;
         self.power_off(run)
     }
