@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Between ledger.c, marks.c, checkpoint.c, flush.c and the engine. Lock held in
- * all of them.
+ * Between ledger.c, marks.c, marks_image.c, checkpoint.c, flush.c and the engine. Lock
+ * held in all of them.
  */
 #ifndef TANDEM_LEDGER_INT_H
 #define TANDEM_LEDGER_INT_H
@@ -126,6 +126,14 @@ bool td_marks_next(struct td_engine *e, struct td_work *w,
 /* True: call it again, some requests that waited for a mark are not woken yet. */
 bool td_marks_done(struct td_engine *e, struct td_list *woken);
 void td_marks_tick(struct td_engine *e);
+
+/* marks_image.c: the mark of @region becomes a 1, or a 0, in the image. */
+void td_image_set(struct td_ledger *l, u32 region);
+void td_image_reset(struct td_ledger *l, u32 region);
+/* The first region from @region on that is in the image; nr_marks: none. */
+u32 td_image_next(const struct td_ledger *l, u32 region);
+/* Copy block @block of the image to where it is written from. */
+void td_image_copy(struct td_ledger *l, u32 block);
 
 /* checkpoint.c */
 void td_checkpoint_want(struct td_engine *e);

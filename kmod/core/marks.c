@@ -53,11 +53,6 @@ static u32 region_of(const struct td_engine *e, const struct td_req *r)
 	return (u32)(r->sector >> e->ledger.mark_shift);
 }
 
-static u8 *image_block(const struct td_ledger *l, u32 block)
-{
-	return l->marks_image + (size_t)block * TD_BLOCK_BYTES;
-}
-
 static u32 nr_blocks(const struct td_ledger *l)
 {
 	return (l->nr_marks + TD_BLOCK_MARKS - 1) / TD_BLOCK_MARKS;
@@ -127,50 +122,10 @@ void td_marks_unflushed(struct td_engine *e, const struct td_req *r)
 	l->marks[region_of(e, r)].flush = (u32)(l->flush_begun + l->disk_unflushed);
 }
 
-static void set_in_image(struct td_ledger *l, u32 region)
-{
-	td_marks_set(image_block(l, region / TD_BLOCK_MARKS), region % TD_BLOCK_MARKS);
-	l->marks_words[region / 4096] |= 1ull << region / 64 % 64;
-	l->marks_set++;
-}
-
-static void reset_in_image(struct td_ledger *l, u32 region)
-{
-	u8 *image = image_block(l, region / TD_BLOCK_MARKS);
-
-	td_marks_reset(image, region % TD_BLOCK_MARKS);
-	if (!td_marks_get64(image, region % TD_BLOCK_MARKS & ~63u))
-		l->marks_words[region / 4096] &= ~(1ull << region / 64 % 64);
-	l->marks_set--;
-}
-
-/* The first region from @region on that is in the image; nr_marks: none. */
-static u32 next_in_image(const struct td_ledger *l, u32 region)
-{
-	while (region < l->nr_marks) {
-		u64 some = l->marks_words[region / 4096] >> region / 64 % 64;
-
-		if (some & 1) {
-			u32 i = region % TD_BLOCK_MARKS;
-
-			some = td_marks_get64(l->marks_image + (size_t)(region / TD_BLOCK_MARKS) *
-					      TD_BLOCK_BYTES, i & ~63u) >> i % 64;
-			if (some)
-				return region + env_first_bit(some);
-			region = (region | 63) + 1;
-		} else if (some) {
-			region = (region & ~63u) + env_first_bit(some) * 64;
-		} else {
-			region = (region | 4095) + 1;
-		}
-	}
-	return l->nr_marks;
-}
-
 void td_marks_loaded(struct td_ledger *l, u32 region)
 {
 	l->marks[region].state = TD_MARK_SET;
-	set_in_image(l, region);
+	td_image_set(l, region);
 }
 
 /* Does @region need a write of its block to be marked? None is under way (M6). */
@@ -276,7 +231,7 @@ static bool is_ahead(const struct td_ledger *l, u32 block)
 static void begin_setting(struct td_ledger *l, u32 region)
 {
 	l->marks[region].state = TD_MARK_SETTING;
-	set_in_image(l, region);
+	td_image_set(l, region);
 }
 
 static void end_setting(struct td_engine *e, struct td_mark *m)
@@ -322,8 +277,7 @@ static void write_block(struct td_engine *e, u32 block, struct td_work *w)
 {
 	struct td_ledger *l = &e->ledger;
 
-	memcpy(l->marks_buffer, image_block(l, block), TD_BLOCK_BYTES);
-	td_marks_seal(l->marks_buffer, l->super.uuid, block);
+	td_image_copy(l, block);
 	l->marks_block = block;
 	l->marks_on = true;
 	w->kind = TD_WORK_MARKS;
@@ -412,7 +366,7 @@ static void clear_next(struct td_engine *e, struct td_work *w)
 	u32 at = l->clear_at, last = (u32)-1, cost = 0;
 
 	for (; cost < TD_STEP_MARKS && at / TD_BLOCK_MARKS == block && at < l->nr_marks;
-	     last = at, at = next_in_image(l, at + 1)) {
+	     last = at, at = td_image_next(l, at + 1)) {
 		struct td_mark *m = &l->marks[at];
 
 		/* Marks that lie apart miss the processor's cache. */
@@ -420,7 +374,7 @@ static void clear_next(struct td_engine *e, struct td_work *w)
 		if (!is_clearable(l, m) || (l->clear_aged && !is_old(l, m)))
 			continue;
 		m->state = TD_MARK_CLEARING;
-		reset_in_image(l, at);
+		td_image_reset(l, at);
 		env_count(e->counters, TD_C_MARKS_CLEARED, 1);
 		l->clear_block = block;
 		l->clear_unwritten = true;
@@ -459,7 +413,7 @@ bool td_marks_next(struct td_engine *e, struct td_work *w,
 		return false;
 	if (set_next(e, w, woken))
 		return true;
-	l->clear_at = next_in_image(l, l->clear_at);
+	l->clear_at = td_image_next(l, l->clear_at);
 	if (is_block_cleared(l)) {
 		l->clear_unwritten = false;
 		write_block(e, l->clear_block, w);

@@ -9,10 +9,11 @@ use crate::fuzz;
 use crate::native::{self, Error, Sources, file_error, here};
 
 /// The files that write and read what must survive a cut.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "ledger.c",
     "checkpoint.c",
     "marks.c",
+    "marks_image.c",
     "flush.c",
     "load.c",
     "load_slots.c",
