@@ -38,145 +38,18 @@
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
 #include <linux/device-mapper.h>
-#include <linux/highmem.h>
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
 #include "pieces.h"
+#include "testdisk.h"
 
 #define DM_MSG_PREFIX "testdisk"
 
-/* In testdisk.since: the sector is durable; a write of it is in flight. */
-#define DURABLE		0u
-#define IN_FLIGHT	U32_MAX
-
-struct testdisk {
-	struct list_head list;
-	struct dm_dev *dev;
-	char label[64];
-	u64 sectors;
-	unsigned int alignment;
-	unsigned int block;	/* bytes of a logical block */
-	bool cached;		/* the device has a volatile write cache */
-
-	/* NULL for a plain one. */
-	u8 *content;		/* what a reader sees */
-	u8 *durable;		/* what a cut leaves */
-	u32 *since;		/* of each sector: number of the write */
-	u32 written;		/* writes answered so far */
-
-	unsigned long *bad;	/* sectors that cannot be read */
-	u64 stuck;		/* sector that cannot be written; U64_MAX: none */
-	bool fail_reads, fail_writes, fail_data, fail_misaligned;
-	u64 fail_in;		/* requests until one fails; 0: none does */
-
-	u64 writes, fast_reads, fast_writes, misaligned, failed;
-};
-
-/* What dm keeps for us with each bio. */
-struct testdisk_io {
-	struct bvec_iter iter;
-	u32 written;		/* of a flush: as in struct testdisk */
-	bool fua;
-};
-
 static LIST_HEAD(disks);
 static DEFINE_SPINLOCK(disks_lock);
-
-static u8 *at(u8 *memory, u64 sector)
-{
-	return memory + (sector << SECTOR_SHIFT);
-}
-
-static void make_durable(struct testdisk *d, u64 sector)
-{
-	memcpy(at(d->durable, sector), at(d->content, sector), SECTOR_SIZE);
-	d->since[sector] = DURABLE;
-}
-
-/* Copy between @bio as it was at @from and the content. */
-static void copy_bio(struct testdisk *d, struct bio *bio, struct bvec_iter from,
-		     bool to_bio)
-{
-	u8 *memory = at(d->content, from.bi_sector);
-	struct bvec_iter iter;
-	struct bio_vec bv;
-
-	__bio_for_each_segment(bv, bio, iter, from) {
-		void *page = bvec_kmap_local(&bv);
-
-		if (to_bio)
-			memcpy(page, memory, bv.bv_len);
-		else
-			memcpy(memory, page, bv.bv_len);
-		kunmap_local(page);
-		memory += bv.bv_len;
-	}
-}
-
-/* A write, a discard or a zero-out begins: from now on a cut may tear it. */
-static void write_begins(struct testdisk *d, struct bio *bio)
-{
-	u64 first = bio->bi_iter.bi_sector, i;
-	u32 count = bio_sectors(bio);
-
-	bitmap_clear(d->bad, first, count);
-	if (!d->content)
-		return;
-	if (bio_op(bio) == REQ_OP_WRITE)
-		copy_bio(d, bio, bio->bi_iter, false);
-	else
-		memset(at(d->content, first), 0, (size_t)count << SECTOR_SHIFT);
-	for (i = first; i < first + count; i++)
-		if (d->since[i] == DURABLE)
-			d->since[i] = IN_FLIGHT;
-}
-
-static void write_ended(struct testdisk *d, const struct testdisk_io *io)
-{
-	u64 first = io->iter.bi_sector, i;
-	u32 count = io->iter.bi_size >> SECTOR_SHIFT;
-
-	if (!d->content)
-		return;
-	d->written++;
-	for (i = first; i < first + count; i++) {
-		if (io->fua || !d->cached)
-			make_durable(d, i);
-		else if (d->since[i] == IN_FLIGHT)
-			d->since[i] = d->written;
-	}
-}
-
-/* The device has failed the write: what was there stays, where a cut would leave it. */
-static void write_failed(struct testdisk *d, const struct testdisk_io *io)
-{
-	u64 first = io->iter.bi_sector, i;
-	u32 count = io->iter.bi_size >> SECTOR_SHIFT;
-
-	if (!d->content)
-		return;
-	for (i = first; i < first + count; i++) {
-		if (d->since[i] != IN_FLIGHT)
-			continue;
-		memcpy(at(d->content, i), at(d->durable, i), SECTOR_SIZE);
-		d->since[i] = DURABLE;
-	}
-}
-
-/* What was answered before the flush came is durable now. */
-static void flush_ended(struct testdisk *d, const struct testdisk_io *io)
-{
-	u64 i;
-
-	if (!d->content)
-		return;
-	for (i = 0; i < d->sectors; i++)
-		if (d->since[i] != DURABLE && d->since[i] <= io->written)
-			make_durable(d, i);
-}
 
 static bool is_write(struct bio *bio)
 {
@@ -232,7 +105,7 @@ static int testdisk_map(struct dm_target *ti, struct bio *bio)
 	d->failed += fails;
 	io->written = d->written;
 	if (!fails && is_write(bio))
-		write_begins(d, bio);
+		testdisk_write_begins(d, bio);
 	spin_unlock_irqrestore(&disks_lock, flags);
 	if (fails)
 		return DM_MAPIO_KILL;
@@ -250,14 +123,14 @@ static int testdisk_end_io(struct dm_target *ti, struct bio *bio,
 	spin_lock_irqsave(&disks_lock, flags);
 	if (bio_op(bio) == REQ_OP_READ) {
 		if (d->content && !*error)
-			copy_bio(d, bio, io->iter, true);
+			testdisk_copy_bio(d, bio, io->iter, true);
 	} else if (io->iter.bi_size) {
 		if (*error)
-			write_failed(d, io);
+			testdisk_write_failed(d, io);
 		else
-			write_ended(d, io);
+			testdisk_write_ended(d, io);
 	} else if (!*error) {
-		flush_ended(d, io);
+		testdisk_flush_ended(d, io);
 	}
 	spin_unlock_irqrestore(&disks_lock, flags);
 	return DM_ENDIO_DONE;
@@ -274,27 +147,6 @@ static struct testdisk *find_disk(const char *label)
 	return NULL;
 }
 
-static void cut_one(const struct testdisk *from, struct testdisk *to, u32 seed)
-{
-	u32 random = seed * 2654435761u + 1;
-	u64 i;
-
-	memcpy(to->durable, from->durable, from->sectors << SECTOR_SHIFT);
-	for (i = 0; i < from->sectors; i++) {
-		if (from->since[i] == DURABLE)
-			continue;
-		/* xorshift32 */
-		random ^= random << 13;
-		random ^= random >> 17;
-		random ^= random << 5;
-		if (random >> 30 < seed % 4)
-			memcpy(at(to->durable, i), at(from->content, i),
-			       SECTOR_SIZE);
-	}
-	memcpy(to->content, to->durable, from->sectors << SECTOR_SHIFT);
-	memset(to->since, 0, from->sectors * sizeof(*to->since));
-}
-
 static int cut(u32 seed, unsigned int argc, char **argv)
 {
 	unsigned long flags;
@@ -307,7 +159,7 @@ static int cut(u32 seed, unsigned int argc, char **argv)
 		struct testdisk *to = find_disk(argv[i + 1]);
 
 		if (from && to && from != to && from->sectors == to->sectors)
-			cut_one(from, to, seed + i);
+			testdisk_cut(from, to, seed + i);
 		else
 			r = -ENODEV;
 	}
