@@ -5,6 +5,7 @@ mod early;
 mod judge;
 mod kernel_cache;
 mod later;
+mod modes;
 mod network;
 mod other;
 mod partition;
