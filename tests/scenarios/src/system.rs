@@ -380,6 +380,8 @@ impl Desk {
         disks::change_in_block(&self.system.origin, GRUB_BLOCK, "before", "behind")?;
         self.start(run, "root=LABEL=guest", true)?;
         self.is_cached("/", true)?;
+        let cold = self.counter("cold_start")?;
+        ensure!(cold == 0, "the cache started cold: reason {cold}");
         self.shows_grub_block()?;
         let (fills, hits) = (self.counter("fills")?, self.counter("read_hit")?);
         self.all_there()?;
