@@ -38,6 +38,9 @@ enum News {
 /// There is no system bus, or the connection to it ends.
 pub async fn follow(register: impl Future<Output = Option<Handle<Indicator>>>) -> zbus::Result<()> {
     let connection = Connection::system().await?;
+    // zbus holds a whole connection while the queue of one of its streams is full. Nothing reads the queues of this one
+    // while an answer is awaited, so the answers have a connection of their own.
+    let calls = Connection::system().await?;
     let rule = MatchRule::builder()
         .msg_type(message::Type::Signal)
         .sender(BUS_NAME)
@@ -58,8 +61,9 @@ pub async fn follow(register: impl Future<Output = Option<Handle<Indicator>>>) -
 
     let mut handle = None;
     let mut table = CacheTable::default();
-    if bus.name_has_owner(BusName::try_from(BUS_NAME)?).await? {
-        table.load(&connection).await;
+    let name = BusName::try_from(BUS_NAME)?;
+    if DBusProxy::new(&calls).await?.name_has_owner(name).await? {
+        table.load(&calls).await;
     }
     show(None, &mut notices, &table).await;
     while let Some(item) = news.next().await {
@@ -75,13 +79,13 @@ pub async fn follow(register: impl Future<Output = Option<Handle<Indicator>>>) -
                 let message = message?;
                 match Sample::told_by(&message) {
                     Some((path, sample)) => table.sample(&path, sample),
-                    None if concerns_caches(&message) => table.load(&connection).await,
+                    None if concerns_caches(&message) => table.load(&calls).await,
                     None => continue,
                 }
             }
             News::Owner(change) => {
                 if change.args()?.new_owner().is_some() {
-                    table.load(&connection).await;
+                    table.load(&calls).await;
                 } else {
                     table.caches.clear();
                     table.kernels.clear();

@@ -3,11 +3,12 @@
 //! even if no window is open.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
 use gettextrs::gettext;
 use tandem_words::fill;
-use zbus::{Connection, Variant, proxy};
+use zbus::{Variant, connection, proxy};
 
 use crate::words::{self, Shown, escaped};
 
@@ -25,6 +26,9 @@ const ALARMING: [&str; 8] = [
     "ssd-gone-dirty",
     "ssd-missing",
 ];
+
+/// How long the desktop may take to answer. The indicator waits meanwhile.
+const PATIENCE: Duration = Duration::from_secs(25);
 
 /// The desktop's notifications.
 #[proxy(
@@ -174,7 +178,8 @@ pub async fn tell(title: &str) {
 }
 
 async fn connect() -> zbus::Result<NotificationsProxy<'static>> {
-    let session = Connection::session().await?;
+    let session = connection::Builder::session().method_timeout(PATIENCE);
+    let session = session.build().await?;
     NotificationsProxy::new(&session).await
 }
 

@@ -49,6 +49,6 @@ pub fn ask(json: bool) -> Result<(), Ending> {
     if [letter, gettext("yes"), "y".to_owned(), "yes".to_owned()].contains(&answer) {
         Ok(())
     } else {
-        Err(Ending::Usage(gettext("Not agreed. Nothing was changed.")))
+        Err(Ending::Declined)
     }
 }

@@ -26,22 +26,48 @@ pub async fn caches(connection: &Connection) -> Result<Vec<CacheProxy<'static>>,
     Ok(caches)
 }
 
-/// The cache with this name or UUID, or the only cache if `wanted` is none.
+/// Characters of a UUID that name a cache at the least.
+const UUID_PART: usize = 4;
+
+/// Which of these caches `wanted` names. Each cache: its UUID, and its names. What is named exactly is never what only
+/// begins alike.
+fn named<'a>(caches: &[(&'a str, [&'a str; 2])], wanted: &str) -> Vec<usize> {
+    let all = |names: &dyn Fn(&(&str, [&str; 2])) -> bool| -> Vec<usize> {
+        let all = caches.iter().enumerate();
+        all.filter(|(_, cache)| names(cache))
+            .map(|(at, _)| at)
+            .collect()
+    };
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let exact = all(&|(uuid, names)| *uuid == wanted || names.contains(&wanted));
+    match exact.is_empty() && wanted.len() >= UUID_PART {
+        true => all(&|(uuid, _)| uuid.starts_with(wanted)),
+        false => exact,
+    }
+}
+
+/// The cache with this name or UUID, or with a UUID that begins so; the only cache if `wanted` is none.
 pub async fn one(
     connection: &Connection,
     wanted: Option<&str>,
 ) -> Result<CacheProxy<'static>, Ending> {
-    let mut found = Vec::new();
-    for cache in caches(connection).await? {
-        let names = [
-            cache.uuid().await?,
-            cache.name().await?,
+    let mut found = caches(connection).await?;
+    if let Some(wanted) = wanted {
+        let mut names = Vec::new();
+        for cache in &found {
             // A service of an older version gives no names.
-            cache.chosen_name().await.unwrap_or_default(),
-        ];
-        if wanted.is_none_or(|wanted| names.iter().any(|name| name.starts_with(wanted))) {
-            found.push(cache);
+            let chosen = cache.chosen_name().await.unwrap_or_default();
+            names.push((cache.uuid().await?, cache.name().await?, chosen));
         }
+        let names: Vec<_> = names
+            .iter()
+            .map(|(uuid, name, chosen)| (uuid.as_str(), [name.as_str(), chosen.as_str()]))
+            .collect();
+        let meant = named(&names, wanted);
+        let mut at = 0..;
+        found.retain(|_| at.next().is_some_and(|at| meant.contains(&at)));
     }
     match (found.pop(), found.is_empty(), wanted) {
         (Some(cache), true, _) => Ok(cache),
@@ -52,6 +78,30 @@ pub async fn one(
         (None, _, Some(wanted)) => {
             let words = gettext("There is no cache {name}.");
             Err(Ending::Usage(fill(&words, &[("name", wanted)])))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    #[test]
+    fn a_cache_is_named_exactly_or_by_the_beginning_of_its_uuid() {
+        let caches = [
+            ("ab12cd34", ["sda1", "Archive"]),
+            ("ab12ef56", ["sdb1", "Archive2"]),
+            ("0099aabb", ["sdc1", ""]),
+        ];
+        let named = |wanted| named(&caches, wanted);
+        assert_eq!(named("Archive"), [0]);
+        assert_eq!(named("sdb1"), [1]);
+        assert_eq!(named("ab12cd34"), [0]);
+        assert_eq!(named("ab12e"), [1]);
+        assert_eq!(named("ab12"), [0, 1]);
+        // A name is no beginning of another one, and nothing names nothing.
+        for wanted in ["Arch", "sd", "sda", "", "009"] {
+            assert!(named(wanted).is_empty(), "{wanted}");
         }
     }
 }

@@ -182,9 +182,9 @@ fn described(argument: Arg, path: &str) -> Arg {
         (_, "version") => gettext("Print version"),
         (_, "json") => gettext("Print JSON for programs instead of text for people"),
         (_, "yes") => gettext("Do not ask"),
-        ("status" | "resize", "cache") => {
-            gettext("Cache: its uuid, its name, or the beginning of one of them")
-        }
+        ("status" | "resize", "cache") => gettext(
+            "Cache: its name, its UUID, or the beginning of its UUID (four characters or more)",
+        ),
         (_, "cache") => gettext("Cache; may be left out if there is one"),
         ("plan" | "create", "ssd") => gettext(
             "SSD, partition or logical volume that becomes the cache; with --partition the SSD to share",

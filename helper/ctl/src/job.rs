@@ -63,19 +63,14 @@ async fn follow_job(
         // The state is read after the subscription: a job that ended before has no signal left.
         let (over, success, failure) = job.finished().await?;
         if over {
-            if json {
-                emit(serde_json::json!({
-                    "success": success,
-                    "failure": (!success).then_some(&failure),
-                }));
-            } else if success {
-                say(gettext("Done."));
+            if !success {
+                return Err(Ending::Failure(Box::new(failure)));
             }
-            return if success {
-                Ok(())
-            } else {
-                Err(Ending::Failure(Box::new(failure)))
-            };
+            match json {
+                true => emit(serde_json::json!({ "success": true, "failure": null })),
+                false => say(gettext("Done.")),
+            }
+            return Ok(());
         }
         if !json {
             said.news(&job, &steps).await?;

@@ -34,6 +34,8 @@ enum Ending {
     Failure(Box<Failure>),
     /// The command line does not fit the present state.
     Usage(String),
+    /// The person did not agree.
+    Declined,
     /// The service has left the bus in the middle of a job.
     Lost,
     /// A rescue was refused, or it was stopped.
@@ -77,6 +79,10 @@ fn main() -> ExitCode {
             complain(&text);
             ExitCode::from(2)
         }
+        Ending::Declined => {
+            complain(&gettext("Not agreed. Nothing was changed."));
+            ExitCode::from(1)
+        }
         Ending::Lost => {
             if json {
                 emit(serde_json::json!({ "lost": true }));
@@ -104,7 +110,7 @@ fn main() -> ExitCode {
         Ending::Incomplete => ExitCode::from(1),
         Ending::Failure(failure) => {
             if json {
-                emit(serde_json::json!({ "failure": failure }));
+                emit(serde_json::json!({ "success": false, "failure": failure }));
             }
             complain(&failure_words(&failure, Reader::Terminal).sentences());
             if !failure.detail.is_empty() {

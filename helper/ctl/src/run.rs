@@ -187,9 +187,11 @@ pub async fn run(request: Request, json: bool) -> Result<(), Ending> {
 /// Changes the mode. Before a change to write-back, says the risk and asks.
 async fn set_mode(cache: &CacheProxy<'_>, mode: Mode, yes: bool, json: bool) -> Result<(), Ending> {
     if mode == Mode::Writeback && !yes {
-        say(words::device(&cache.origin_text().await?));
-        for warning in mode_warnings(mode) {
-            say(words::note(&warning));
+        if !json {
+            say(words::device(&cache.origin_text().await?));
+            for warning in mode_warnings(mode) {
+                say(words::note(&warning));
+            }
         }
         ask(json)?;
     }
