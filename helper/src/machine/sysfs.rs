@@ -51,6 +51,12 @@ pub fn partition_names(disk: &Path) -> Vec<String> {
     names_in(disk).into_iter().filter_map(name).collect()
 }
 
+/// Whether the kernel has a partition of a whole disk. `disk`: the folder of the disk in sysfs.
+pub fn has_partitions(disk: &Path) -> bool {
+    let mut children = names_in(disk).into_iter();
+    children.any(|child| disk.join(child).join("partition").exists())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +95,9 @@ mod tests {
                 fs::write(disk.path().join(child).join("uevent"), text).unwrap();
             }
         }
+        assert!(!has_partitions(disk.path()));
+        fs::write(disk.path().join("sdb2/partition"), "2\n").unwrap();
+        assert!(has_partitions(disk.path()));
         // The disk's own.
         fs::write(disk.path().join("uevent"), "PARTNAME=none\n").unwrap();
         assert_eq!(

@@ -4,6 +4,7 @@
 use crate::machine::blocks::check_place;
 use crate::machine::mounts::nodes::device_number;
 use crate::machine::superblock;
+use crate::machine::sysfs::has_partitions;
 use crate::model::facts::Ident;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -141,12 +142,21 @@ pub fn erase(ident: &Ident) -> io::Result<()> {
     zero_ends(&file, ident.text.size)
 }
 
-/// Removes an empty partition table; nothing else of the device is touched.
+/// Removes an empty partition table; nothing else of the device is touched. Returns false, and touches nothing, if there is a
+/// partition.
 ///
 /// # Errors
 /// If another program uses the device, or on a write error.
-pub fn remove_table(ident: &Ident) -> io::Result<()> {
-    zero_ends(&exclusive(ident)?, ident.text.size)
+pub fn remove_table(ident: &Ident) -> io::Result<bool> {
+    let file = exclusive(ident)?;
+    // While the table is read anew, neither the kernel nor UDisks2 shows partitions. Nobody else has it read now.
+    read_partitions(&file)?;
+    let number = device_number(file.metadata()?.rdev());
+    if has_partitions(&Path::new("/sys/dev/block").join(number)) {
+        return Ok(false);
+    }
+    zero_ends(&file, ident.text.size)?;
+    Ok(true)
 }
 
 fn zero_ends(file: &File, size: u64) -> io::Result<()> {
@@ -159,7 +169,7 @@ fn zero_ends(file: &File, size: u64) -> io::Result<()> {
         }
     }
     file.sync_all()?;
-    forget_partitions(file)
+    read_partitions(file)
 }
 
 /// Wipes the superblocks and discards the copies if they belong to the cache `uuid`; other content stays.
@@ -203,7 +213,7 @@ fn discard(file: &File, from: u64, size: u64) {
 }
 
 /// Reads the partition table anew. A device that cannot have one says `EINVAL`, a partition `ENOTTY`.
-fn forget_partitions(file: &File) -> io::Result<()> {
+fn read_partitions(file: &File) -> io::Result<()> {
     use rustix::io::Errno;
     use rustix::ioctl::{NoArg, ioctl, opcode};
     const BLKRRPART: rustix::ioctl::Opcode = opcode::none(0x12, 95);

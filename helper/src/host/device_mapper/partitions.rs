@@ -165,9 +165,12 @@ impl DeviceMapper {
             return Ok(());
         }
         let ident = disk.ident.clone();
-        blocking(move || wipe::remove_table(&ident))
+        let removed = blocking(move || wipe::remove_table(&ident))
             .await?
             .map_err(|e| step(&e.to_string()))?;
+        if !removed {
+            return Ok(());
+        }
         // While UDisks2 shows the old table, the next cache would make no table for its partition.
         let late = step("UDisks2 still shows the deleted partition table");
         until(late.device(&disk.ident.text), || async {
