@@ -51,6 +51,7 @@ impl Service {
         let disk = facts.same_hardware(&pair.origin);
         let ssd = facts.same_hardware(&pair.ssd);
         let possible = facts.possible(&pair.origin);
+        let may_return = self.may_return(pair) || (ssd.is_some() && pair.target == Target::DmCache);
         let attempt = {
             let inner = self.inner();
             match inner.put_away.contains_key(uuid) {
@@ -69,12 +70,8 @@ impl Service {
                 true => Ssd::There,
                 false => Ssd::Absent,
             },
-            link: match link(pair, seen, ssd, status) {
+            link: match link(pair, seen, ssd, status, may_return) {
                 Link::Works if self.gives_way(pair) => Link::SsdLost,
-                Link::PassesThrough if self.may_return(pair) => Link::PassesThroughBeside,
-                Link::PassesThrough if ssd.is_some() && pair.target == Target::DmCache => {
-                    Link::PassesThroughBeside
-                }
                 link => link,
             },
             job: match () {
@@ -369,15 +366,27 @@ fn access(record: &CacheRecord, pair: &Pair, facts: &Facts) -> Access {
     }
 }
 
-fn link(pair: &Pair, seen: &Seen<'_>, ssd: Option<&Device>, status: Option<&Status>) -> Link {
+/// `may_return`: a mapping that passes through may use its SSD again.
+fn link(
+    pair: &Pair,
+    seen: &Seen<'_>,
+    ssd: Option<&Device>,
+    status: Option<&Status>,
+    may_return: bool,
+) -> Link {
     let device = mapped(seen.facts, pair);
     let Some(live) = seen.live else {
         return Link::None;
     };
-    if !live.attached {
-        return Link::PassesThrough;
+    let leads = leads_to(live, pair, seen.facts);
+    // That it passed through is put on record first.
+    if !live.attached && (leads || !pair.copies_stale) {
+        return match leads && may_return {
+            true => Link::PassesThroughBeside,
+            false => Link::PassesThrough,
+        };
     }
-    if !leads_to(live, pair, seen.facts) {
+    if !leads {
         return match device.is_some_and(Device::unused) {
             true => Link::LeadsNowhere,
             false => Link::LeadsNowhereInUse,

@@ -138,6 +138,10 @@ impl DeviceMapper {
         // The mapping is in use and gets its SSD under the mounted file system.
         let attaches = new || pair.target == Target::DmCache;
         let detached = attaches && live.is_some_and(|live| !live.attached);
+        if detached && live.is_some_and(|live| live.origin != origin.number) {
+            // The disk was plugged in again under a file system that knows nothing of what has changed on the disk since.
+            return Err(Failure::new(Kind::DeviceChanged).device(&origin.ident.text));
+        }
         let live = live.filter(|live| live.attached);
         let ssd_number = crate::machine::blocks::number(&ssd.ident.text.name);
         let back = live.is_some_and(|live| ssd_number.as_ref() != Some(&live.ssd));

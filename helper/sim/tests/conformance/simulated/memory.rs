@@ -204,6 +204,38 @@ async fn a_disk_that_is_gone_keeps_no_memory() {
     bench.machine.remove(&cache).await.unwrap();
 }
 
+/// The file system above the cache may not know what was written to the disk elsewhere.
+#[tokio::test]
+async fn a_disk_plugged_in_again_gets_no_memory_under_its_old_mount() {
+    let (bench, levers) = bench().await;
+    levers.set_sample_period(10).await.unwrap();
+    bench.machine.create(&bench.spec).await.unwrap();
+    let cache = bench.the_cache().await;
+    let mounts = cache.mount_points().await.unwrap();
+    levers.set_memory_available(GIB).await.unwrap();
+    until("the disk alone", async || {
+        is(&cache, CacheState::Bypass, "memory-needed", &mounts).await
+    })
+    .await;
+    levers.replug(&bench.spec.origin).await.unwrap();
+    levers.set_memory_available(8 * GIB).await.unwrap();
+    // Three times as long as a cache waits that has room.
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(3 * 60 * 10) {
+        assert_ne!(cache.state().await, Ok(CacheState::Active));
+        assert_eq!(cache.mount_points().await.as_deref(), Ok(&mounts[..]));
+    }
+    levers
+        .unmount(&cache.mapped().await.unwrap())
+        .await
+        .unwrap();
+    until("the cache", async || {
+        cache.state().await == Ok(CacheState::Active)
+    })
+    .await;
+    bench.nothing_lost().await;
+}
+
 /// Two caches that have given their memory back take it again together only if both fit.
 #[tokio::test]
 async fn two_caches_share_the_room() {
