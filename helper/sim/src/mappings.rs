@@ -314,16 +314,19 @@ impl Scene {
 
     /// Writes the format of a cache to an empty SSD, and makes a mapping use it that passes everything to the disk.
     fn attach(&mut self, pair: &Pair) -> Result<(), Failure> {
-        let ssd = self.locate(&pair.ssd)?;
+        let (origin, ssd) = (self.locate(&pair.origin)?, self.locate(&pair.ssd)?);
         if self.busy(&ssd, &pair.uuid) {
             return Err(failed("device or resource busy"));
         }
         self.prepare(pair)?;
-        let number = self.blocks.get(&ssd).map(number).unwrap_or_default();
+        let number_of = |name: &String| self.blocks.get(name).map(number).unwrap_or_default();
+        let (origin, ssd) = (number_of(&origin), number_of(&ssd));
         let mut dirt = Dirt::new(Mode::Writethrough, 0, self.drain_rate);
         dirt.send_message(Message::DirtyLimit(pair.dirty_limit));
         if let Some(map) = self.maps.get_mut(&pair.uuid) {
-            (map.pair, map.ssd, map.attached) = (pair.clone(), number, true);
+            (map.pair, map.attached) = (pair.clone(), true);
+            // The real host refuses another disk than before; the service does not ask for that.
+            (map.origin, map.ssd) = (origin, ssd);
             map.load = Load::new(pair.ssd.text.size, dirt);
             map.set_state(CacheState::Active, "");
         }
