@@ -15,8 +15,8 @@ use std::pin::pin;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 use tandem_api::{
-    CacheProxy, DirtyLimit, Failure, JobProxy, Kind, LongHistory, ManagerProxy, Mode, NameChange,
-    PlanReply, PlanSpec, Sample, Span, SpeedTest, SsdPart,
+    CacheProxy, DirtyLimit, Failure, FoundCache, JobProxy, Kind, LongHistory, ManagerProxy, Mode,
+    NameChange, PlanReply, PlanSpec, Sample, Span, SpeedTest, SsdPart,
 };
 use zbus::{Connection, OwnedObjectPath, proxy::CacheProperties};
 
@@ -250,16 +250,19 @@ impl Client {
     ///
     /// # Errors
     /// Why the cache is not used.
-    pub async fn take_over(&self, ssd: &OwnedObjectPath) -> Result<(), Failure> {
-        Ok(self.manager().await?.take_over(ssd).await?)
+    pub async fn take_over(&self, found: &FoundCache) -> Result<(), Failure> {
+        let manager = self.manager().await?;
+        Ok(manager.take_over(&found.ssd.object, &found.uuid).await?)
     }
 
     /// Gives up what a cache holds of which this system has no record.
     ///
     /// # Errors
     /// Why nothing was given up.
-    pub async fn discard_found(&self, ssd: &OwnedObjectPath) -> Result<(), Failure> {
-        Ok(self.manager().await?.discard_found(ssd).await?)
+    pub async fn discard_found(&self, found: &FoundCache) -> Result<(), Failure> {
+        let manager = self.manager().await?;
+        let ssd = &found.ssd.object;
+        Ok(manager.discard_found(ssd, &found.uuid).await?)
     }
 
     /// Says that a disk is the disk of a cache.

@@ -14,6 +14,9 @@ use sentences::sentences;
 /// The name in a failure to reach the system bus itself instead of a service on it.
 pub const SYSTEM_BUS: &str = "D-Bus";
 
+/// [`Failure::name`] of an internal failure: the window could not write a file.
+pub const NOT_SAVED: &str = "file";
+
 /// The words for a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureWords {

@@ -4,7 +4,7 @@
 use gettextrs::gettext;
 use tandem_api::{DiskCandidate, DiskMark, FoundCache};
 
-use crate::{device_line, fill, plain_name};
+use crate::{device_line, fill, full_title, plain_name};
 
 /// The question before a command, and the answer that has the command done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub fn discard_found_words(found: &FoundCache) -> Consent {
 }
 
 fn about(sentence: &str, found: &FoundCache) -> String {
-    let ssd = plain_name(&found.ssd);
+    let ssd = full_title(&found.ssd);
     fill(sentence, &[("disk", &disk_of(found)), ("ssd", &ssd)])
 }
 
@@ -148,7 +148,12 @@ mod tests {
              To see how much, without changing anything: sudo tandemctl rescue show /dev/sdx"
         );
         assert!(take_over_words(&found).body.contains("only if the disk"));
-        assert!(discard_found_words(&found).body.contains("will be lost"));
+        let discard = discard_found_words(&found).body;
+        // The device is named by all that tells it from another one.
+        assert!(
+            discard.contains("will be lost") && discard.contains("S1"),
+            "{discard}"
+        );
         found.disk = DeviceText::none();
         assert!(words(&found).contains("Connect that disk"));
         found.may_be_unwritten = false;

@@ -29,7 +29,7 @@ mod traffic;
 pub use advice::{
     AdviceWords, advice_words, curve_words, point_words, seen_figures, size_advice, watched_words,
 };
-pub use failure::{FailureWords, SYSTEM_BUS, failure_words};
+pub use failure::{FailureWords, NOT_SAVED, SYSTEM_BUS, failure_words};
 pub use figures::{Figure, figures};
 pub use fill::{fill, keyless};
 pub use found::{

@@ -47,7 +47,9 @@ pub async fn tour(
         dialog.close();
     }
     let manager = ManagerProxy::new(bus).await?;
-    manager.discard_found(&ssd).await?;
+    for found in manager.found_caches().await? {
+        manager.discard_found(&ssd, &found.uuid).await?;
+    }
     levers.unplug(&ssd).await?;
     others(application, window, camera, levers).await?;
 

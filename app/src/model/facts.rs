@@ -84,6 +84,15 @@ impl CacheFacts {
         matches!(self.state, CacheState::Active | CacheState::Suspended)
     }
 
+    /// Bytes that may be on the SSD only at most; less if the hard disk is slow.
+    #[must_use]
+    pub fn most_dirty(&self) -> u64 {
+        match self.dirty_limit.bytes {
+            0 => self.cache_bytes / 4 * 3,
+            bytes => bytes.min(self.cache_bytes),
+        }
+    }
+
     /// Whether data may be on the SSD only, when the newest sample counts `dirty` bytes there.
     #[must_use]
     pub fn may_be_unwritten(&self, dirty: u64) -> bool {

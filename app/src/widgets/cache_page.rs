@@ -328,6 +328,8 @@ impl CachePage {
         imp.timer.replace(Some(timer));
         self.refresh();
         self.refresh_numbers();
+        self.refresh_rates();
+        self.refresh_chart();
     }
 
     /// The service was started again: has it take a sample each second while the page shows a cache.

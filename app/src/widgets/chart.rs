@@ -75,7 +75,6 @@ impl Chart {
     /// Shows these bars. `now` is the time of the right edge, in seconds of Unix time.
     pub fn show(&self, bars: Vec<Bar>, shown: Shown, now: f64) {
         let imp = self.imp();
-        a11y::set_label(self, &chart_words(&bars, shown));
         let range_changed = imp.shown.replace(shown).range != shown.range;
         imp.bars.replace(bars);
         imp.now.set(now);
@@ -84,6 +83,7 @@ impl Chart {
         if range_changed || imp.selected.get().is_some() && self.selected_index().is_none() {
             self.select(None);
         }
+        self.name();
     }
 
     /// The bars that are shown.
@@ -107,6 +107,14 @@ impl Chart {
             false,
             glib::closure_local!(move |chart: &Self| then(chart)),
         );
+    }
+
+    /// Names the chart for a screen reader, which says the name of the focused widget again when the name changes.
+    fn name(&self) {
+        let imp = self.imp();
+        let words = self.selected_words();
+        let words = words.unwrap_or_else(|| chart_words(&imp.bars.borrow(), imp.shown.get()));
+        a11y::set_label(self, &words);
     }
 
     fn selected_index(&self) -> Option<usize> {
@@ -179,11 +187,7 @@ impl Readable for Chart {
             return;
         }
         self.queue_draw();
-        // A screen reader says the name of the focused widget again when the name changes.
-        let words = self
-            .selected_words()
-            .unwrap_or_else(|| chart_words(&imp.bars.borrow(), imp.shown.get()));
-        a11y::set_label(self, &words);
+        self.name();
         self.emit_by_name::<()>("selected", &[]);
     }
 }

@@ -19,7 +19,7 @@ mod imp {
     #[derive(Default)]
     pub struct DeviceGroup {
         pub changes: RefCell<Option<glib::SignalGroup>>,
-        pub rows: RefCell<Vec<adw::ActionRow>>,
+        pub rows: RefCell<Vec<(VolumeRow, adw::ActionRow)>>,
     }
 
     #[glib::object_subclass]
@@ -60,54 +60,97 @@ impl DeviceGroup {
         let words = device_words(device);
         self.set_title(&glib::markup_escape_text(&words.title));
         self.set_description(Some(&glib::markup_escape_text(&words.subtitle)));
-        let rows = self.imp().rows.take();
-        for row in rows {
-            self.remove(&row);
-        }
         let volumes = device.volumes.iter().filter(|volume| volume.is_listed());
-        let rows: Vec<_> = volumes.map(volume_row).collect();
-        for row in &rows {
-            self.add(row);
+        let wanted: Vec<_> = volumes.map(VolumeRow::of).collect();
+        self.set_visible(!wanted.is_empty() || device.volumes.is_empty());
+        let old = self.imp().rows.take();
+        if old.iter().map(|(shown, _)| shown).eq(&wanted) {
+            self.imp().rows.replace(old);
+            return;
         }
-        self.set_visible(!rows.is_empty() || device.volumes.is_empty());
+        let focused = old.iter().position(|(_, row)| row.focus_child().is_some());
+        let focused = focused.map(|at| old[at].0.path.clone());
+        for (_, row) in &old {
+            self.remove(row);
+        }
+        let rows: Vec<_> = wanted
+            .into_iter()
+            .map(|wanted| {
+                let row = wanted.row();
+                self.add(&row);
+                (wanted, row)
+            })
+            .collect();
+        if let Some((_, row)) = rows
+            .iter()
+            .find(|(shown, _)| Some(&shown.path) == focused.as_ref())
+        {
+            row.child_focus(gtk::DirectionType::TabForward);
+        }
         self.imp().rows.replace(rows);
     }
 }
 
-fn volume_row(volume: &Volume) -> adw::ActionRow {
-    let words = volume_words(volume);
-    let mut lines = vec![words.subtitle];
-    if !words.obstacle.is_empty() {
-        lines.push(words.obstacle);
+/// All that the row of a volume shows.
+#[derive(PartialEq)]
+pub struct VolumeRow {
+    /// The block path of the volume.
+    path: String,
+    title: String,
+    subtitle: String,
+    /// The window of the advisor can tell of this volume.
+    advises: bool,
+    /// The volume can be sped up.
+    speeds_up: bool,
+}
+
+impl VolumeRow {
+    fn of(volume: &Volume) -> Self {
+        let words = volume_words(volume);
+        let mut lines = vec![words.subtitle];
+        if !words.obstacle.is_empty() {
+            lines.push(words.obstacle);
+        }
+        lines.extend(volume.watched.map(watched_words));
+        let speeds_up = volume.as_origin.is_ok();
+        Self {
+            path: volume.path.clone(),
+            title: words.title,
+            subtitle: lines.join("\n"),
+            advises: speeds_up || volume.watched.is_some(),
+            speeds_up,
+        }
     }
-    lines.extend(volume.watched.map(watched_words));
-    let row = adw::ActionRow::builder()
-        .use_markup(false)
-        .title(&words.title)
-        .subtitle(lines.join("\n"))
-        .title_lines(0)
-        .subtitle_lines(0)
-        .build();
-    // In a narrow window with large text the name of the volume needs the room between two suffixes of a row.
-    let buttons = gtk::Box::builder().build();
-    if volume.as_origin.is_ok() || volume.watched.is_some() {
-        buttons.append(&advise_button(&volume.path, &words.title));
-    }
-    if volume.as_origin.is_ok() {
-        let button = gtk::Button::builder()
-            .label(gettext("Speed Up…"))
-            .valign(gtk::Align::Center)
-            .action_name("win.set-up-disk")
-            .action_target(&volume.path.to_variant())
+
+    fn row(&self) -> adw::ActionRow {
+        let row = adw::ActionRow::builder()
+            .use_markup(false)
+            .title(&self.title)
+            .subtitle(&self.subtitle)
+            .title_lines(0)
+            .subtitle_lines(0)
             .build();
-        a11y::set_description(
-            &button,
-            &fill(&gettext("Speed up {name}"), &[("name", &words.title)]),
-        );
-        buttons.append(&button);
+        // In a narrow window with large text the name of the volume needs the room between two suffixes of a row.
+        let buttons = gtk::Box::builder().build();
+        if self.advises {
+            buttons.append(&advise_button(&self.path, &self.title));
+        }
+        if self.speeds_up {
+            let button = gtk::Button::builder()
+                .label(gettext("Speed Up…"))
+                .valign(gtk::Align::Center)
+                .action_name("win.set-up-disk")
+                .action_target(&self.path.to_variant())
+                .build();
+            a11y::set_description(
+                &button,
+                &fill(&gettext("Speed up {name}"), &[("name", &self.title)]),
+            );
+            buttons.append(&button);
+        }
+        row.add_suffix(&buttons);
+        row
     }
-    row.add_suffix(&buttons);
-    row
 }
 
 /// A button that opens the window of the advisor. `disk`: the block path of the disk, or the id of its watch.

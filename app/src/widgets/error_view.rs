@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A failure on a page: what happened, what became of the data, what to do next, and the details to copy.
 
+use std::cell::RefCell;
+
 use adw::subclass::prelude::*;
 use gtk::glib::{self, clone};
 use gtk::{CompositeTemplate, prelude::*};
@@ -31,6 +33,7 @@ mod imp {
         pub details: TemplateChild<gtk::Label>,
         #[template_child]
         pub copy: TemplateChild<gtk::Button>,
+        pub shown: RefCell<Option<Failure>>,
     }
 
     #[glib::object_subclass]
@@ -85,6 +88,10 @@ impl ErrorView {
     /// Shows this failure.
     pub fn show(&self, failure: &Failure) {
         let imp = self.imp();
+        // Somebody may be reading the details.
+        if imp.shown.replace(Some(failure.clone())).as_ref() == Some(failure) {
+            return;
+        }
         let words = failure_words(failure);
         imp.title.set_label(&words.title);
         imp.what.set_label(&words.what);

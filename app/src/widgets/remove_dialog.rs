@@ -3,12 +3,12 @@
 
 use adw::prelude::*;
 use gettextrs::gettext;
-use gtk::glib;
+use gtk::{gio, glib};
 
 use crate::a11y;
 use crate::client::Client;
 use crate::display::{
-    bytes, failure_words, fill, full_title, plan_title, removal_time, warning_words,
+    NOT_SAVED, bytes, failure_words, fill, full_title, plan_title, removal_time, warning_words,
 };
 use crate::model::facts::CacheFacts;
 use crate::widgets::step_list::StepList;
@@ -221,6 +221,12 @@ pub(super) fn ask(
         });
     });
     show(&dialog);
+}
+
+/// The failure of the window itself to write a file.
+pub fn not_saved(file: &gio::File, error: &glib::Error) -> Failure {
+    let detail = format!("{}: {error}", file.parse_name());
+    Failure::new(Kind::Internal).name(NOT_SAVED).detail(detail)
 }
 
 /// Shows a failure that no page shows.

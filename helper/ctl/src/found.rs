@@ -91,7 +91,7 @@ pub async fn take_over(
     let manager = ManagerProxy::new(connection).await?;
     let (found, object) = one(connection, &manager, ssd).await?;
     agree(&take_over_words(&found), yes, json)?;
-    manager.take_over(&object).await?;
+    manager.take_over(&object, &found.uuid).await?;
     if !json {
         say(gettext(
             "The cache is on record now. “tandemctl status” shows it.",
@@ -110,7 +110,7 @@ pub async fn discard(
     let manager = ManagerProxy::new(connection).await?;
     let (found, object) = one(connection, &manager, ssd).await?;
     agree(&discard_found_words(&found), yes, json)?;
-    manager.discard_found(&object).await?;
+    manager.discard_found(&object, &found.uuid).await?;
     if !json {
         say(gettext("The SSD is empty now."));
     }

@@ -196,7 +196,8 @@ async fn show(cache: &CacheProxy<'_>) -> Result<(), Ending> {
         let written = written_words(&written, crate::unix_seconds());
         say(fact(&gettext("SSD written:"), written));
     }
-    if sample.time_us > 0 {
+    // Of a cache that is not in use, the service has only an old sample.
+    if sample.time_us > 0 && (runs || state == CacheState::Bypass) {
         let refused = reason == "disk-error";
         let waits = unwritten_words(dirty, sample.drain_seconds, false, refused, mode);
         let waits = waits.map(|words| words.title);

@@ -110,9 +110,12 @@ impl Service {
         header: &Header<'_>,
         permission: Permission,
         ssd: &OwnedObjectPath,
+        uuid: &str,
     ) -> Result<FoundCache, Failure> {
         let shown = self.found_caches();
-        let shown = shown.into_iter().find(|found| found.ssd.object == *ssd);
+        // Another SSD may have the name of the SSD that the caller was asked about.
+        let asked = |found: &FoundCache| found.ssd.object == *ssd && found.uuid == uuid;
+        let shown = shown.into_iter().find(asked);
         let shown = shown.ok_or_else(|| Failure::new(Kind::WrongState).name("not-found"))?;
         auth::check(
             &self.connection,
@@ -130,8 +133,9 @@ impl Service {
         self: &Arc<Self>,
         header: &Header<'_>,
         ssd: &OwnedObjectPath,
+        uuid: &str,
     ) -> Result<(), Failure> {
-        self.answer(header, Permission::TakeOver, ssd, async |shown| {
+        self.answer(header, Permission::TakeOver, (ssd, uuid), async |shown| {
             self.record_found(&shown).await
         })
         .await
@@ -142,12 +146,12 @@ impl Service {
         self: &Arc<Self>,
         header: &Header<'_>,
         permission: Permission,
-        ssd: &OwnedObjectPath,
+        (ssd, uuid): (&OwnedObjectPath, &str),
         work: impl AsyncFnOnce(FoundCache) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let _call = self.call();
         let _caller = self.caller(header).await?;
-        let shown = self.may(header, permission, ssd).await?;
+        let shown = self.may(header, permission, ssd, uuid).await?;
         let done = {
             let _alone = self.refreshing.lock().await;
             work(shown).await
@@ -197,8 +201,9 @@ impl Service {
         self: &Arc<Self>,
         header: &Header<'_>,
         ssd: &OwnedObjectPath,
+        uuid: &str,
     ) -> Result<(), Failure> {
-        self.answer(header, Permission::Discard, ssd, async |shown| {
+        self.answer(header, Permission::Discard, (ssd, uuid), async |shown| {
             self.wipe_found(&shown).await
         })
         .await

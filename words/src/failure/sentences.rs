@@ -4,7 +4,7 @@
 use gettextrs::gettext;
 use tandem_api::{DataState, Failure, Kind, StepKind};
 
-use super::{SYSTEM_BUS, failed_step, reasons};
+use super::{NOT_SAVED, SYSTEM_BUS, failed_step, reasons};
 use crate::mode_refusal;
 
 /// Title, what happened, and what to do next.
@@ -256,7 +256,7 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
         Kind::PlanUnknown => (
             gettext("Too Much Time Has Passed"),
             gettext("The steps you reviewed are no longer valid."),
-            gettext("Go back one page to see them again."),
+            gettext("Begin again to see the steps as they are now."),
         ),
         Kind::NotAuthorized => (
             gettext("Not Allowed"),
@@ -420,10 +420,10 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
         ),
         Kind::Interrupted => (
             gettext("Interrupted"),
+            gettext("The service was stopped in the middle of its work."),
             gettext(
-                "The service was stopped in the middle of its work and has restored everything.",
+                "When it has started again, look whether the cache is there. If not, try again.",
             ),
-            gettext("Try again."),
         ),
         Kind::InvalidArgument if failure.name == "name" => (
             gettext("Name Not Possible"),
@@ -446,6 +446,11 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("No Answer"),
             gettext("The service “{name}” did not answer."),
             gettext("Try again. If that does not help, install Tandem again."),
+        ),
+        Kind::Internal if failure.name == NOT_SAVED => (
+            gettext("Could Not Save the File"),
+            gettext("The file could not be written."),
+            gettext("Choose another folder, or make room on that disk."),
         ),
         Kind::Internal => (
             gettext("Internal Error"),

@@ -5,7 +5,7 @@ use adw::subclass::prelude::*;
 use gettextrs::gettext;
 use gtk::glib::{self, clone};
 use gtk::{gio, prelude::*};
-use tandem_api::{Failure, Kind, Mode, Span};
+use tandem_api::{Mode, Span};
 
 use super::CachePage;
 use super::numbers::speeds;
@@ -14,7 +14,7 @@ use crate::display::{Place, Shown, bytes, file_name, fill, plain_name, range_nam
 use crate::model::bars::{csv, long_bars};
 use crate::model::range::Range;
 use crate::model::series::Series;
-use crate::widgets::remove_dialog::show_failure;
+use crate::widgets::remove_dialog::{not_saved, show_failure};
 
 impl CachePage {
     pub(super) fn prepare_chart(&self) {
@@ -108,7 +108,7 @@ impl CachePage {
             &gettext("Waiting to be written: {amount} now, at most {limit}"),
             &[
                 ("amount", &bytes(amount)),
-                ("limit", &bytes(cache.facts().cache_bytes)),
+                ("limit", &bytes(cache.facts().most_dirty())),
             ],
         ));
         let shown = Shown {
@@ -157,8 +157,7 @@ impl CachePage {
                 gio::FileCreateFlags::NONE,
             );
             if let Err((_, error)) = written.await {
-                let failure = Failure::new(Kind::Internal).detail(error);
-                show_failure(window.as_ref(), &failure);
+                show_failure(window.as_ref(), &not_saved(&file, &error));
             }
         });
     }

@@ -27,12 +27,13 @@ impl CachePage {
         imp.banner.show(&words);
         self.show_candidates(&facts);
         let running = facts.state == CacheState::Active;
-        let here = running || facts.state == CacheState::Suspended;
+        let here = facts.is_live();
         let paused = self.job().is_some_and(|job| job.facts().paused);
         let refused = facts.reason == "disk-error";
+        let known = cache.with_series(|series| series.latest().is_some());
         // While a job runs, its card and the safety line tell the amount.
         let unwritten = unwritten_words(dirty, seconds, paused, refused, facts.mode)
-            .filter(|_| here && !imp.changing.get());
+            .filter(|_| known && here && !imp.changing.get());
         let (safety, line) = cache.with_series(|series| safety_line(&facts, series));
         imp.safety.set_label(&line);
         let (icon, class) = if safety.risks_data() || safety.ssd_fails() {
@@ -59,7 +60,7 @@ impl CachePage {
         self.action_set_enabled(PAUSE, can_pause || (put_away && can_remove));
         self.show_pause(facts.paused || put_away, has_modes || put_away);
         self.action_set_enabled(REMOVE, can_remove);
-        self.show_removal(facts.state, dirty);
+        self.show_removal(&facts, dirty);
     }
 }
 

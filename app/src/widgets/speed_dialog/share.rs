@@ -9,18 +9,17 @@ use tandem_api::{Failure, Kind};
 
 use super::SpeedDialog;
 use crate::display::{file_name, fill};
-use crate::widgets::remove_dialog::show_failure;
+use crate::widgets::remove_dialog::{not_saved, show_failure};
 
 impl SpeedDialog {
     /// The picture. Shows why there is none.
     fn drawn(&self) -> Option<gdk::Texture> {
         let drawn = self.imp().picture.texture();
-        drawn.inspect_err(|error| self.show_own_failure(error)).ok()
-    }
-
-    fn show_own_failure(&self, error: &impl std::fmt::Display) {
-        let failure = Failure::new(Kind::Internal).detail(error);
-        show_failure(Some(self.upcast_ref()), &failure);
+        let internal = |error: &_| {
+            let failure = Failure::new(Kind::Internal).detail(error);
+            show_failure(Some(self.upcast_ref()), &failure);
+        };
+        drawn.inspect_err(internal).ok()
     }
 
     /// Copies the picture to the clipboard.
@@ -65,7 +64,9 @@ impl SpeedDialog {
         let written = file.replace_contents_future(bytes, None, false, gio::FileCreateFlags::NONE);
         match written.await {
             Ok(_) => self.toast(&gettext("Picture saved")),
-            Err((_, error)) => self.show_own_failure(&error),
+            Err((_, error)) => {
+                show_failure(Some(self.upcast_ref()), &not_saved(file, &error));
+            }
         }
     }
 }

@@ -26,8 +26,8 @@ impl Window {
         };
         let words = take_over_words(&found);
         let agreed = move || {
-            let (client, ssd) = (client.clone(), found.ssd.object.clone());
-            async move { client.take_over(&ssd).await }
+            let (client, found) = (client.clone(), found.clone());
+            async move { client.take_over(&found).await }
         };
         ask(Some(self.upcast_ref()), &words, false, agreed);
     }
@@ -39,8 +39,8 @@ impl Window {
         };
         let words = discard_found_words(&found);
         let agreed = move || {
-            let (client, ssd) = (client.clone(), found.ssd.object.clone());
-            async move { client.discard_found(&ssd).await }
+            let (client, found) = (client.clone(), found.clone());
+            async move { client.discard_found(&found).await }
         };
         ask(Some(self.upcast_ref()), &words, true, agreed);
     }

@@ -193,12 +193,12 @@ impl Wizard {
                 self.go(Page::Done);
             }
             None if known => {
-                // The service has ended. When it starts again it restores everything but the erased data.
+                // The service has ended. When it starts again, it finishes the job, or restores all but the erased data.
                 let erases = imp.begun.borrow().as_ref().is_some_and(erases);
                 let data = if erases {
                     DataState::Erased
                 } else {
-                    DataState::Restored
+                    DataState::Incomplete
                 };
                 self.job_failed(&Failure::new(Kind::Interrupted).data(data));
             }

@@ -154,7 +154,7 @@ pub trait Manager {
     #[zbus(property)]
     fn found_caches(&self) -> zbus::Result<Vec<FoundCache>>;
 
-    /// Makes a record of the cache on this SSD ([`Self::found_caches`]) after asking the user to authenticate
+    /// Makes a record of the cache with this UUID on this SSD ([`Self::found_caches`]) after asking the user to authenticate
     /// (`org.tandemcache.Tandem1.take-over`). The service then puts the cache over the disk that the SSD names, in
     /// write-through. If data is on the SSD only, the module refuses a disk that was changed since, as far as it can tell.
     ///
@@ -163,15 +163,15 @@ pub trait Manager {
     /// SSD only and the disk is mounted; `Indistinguishable` if two SSDs have the cache; `Busy`, `NotAuthorized`,
     /// `AuthorityUnavailable`.
     #[zbus(allow_interactive_auth)]
-    fn take_over(&self, ssd: &OwnedObjectPath) -> zbus::Result<()>;
+    fn take_over(&self, ssd: &OwnedObjectPath, uuid: &str) -> zbus::Result<()>;
 
-    /// Gives up what the cache on this SSD ([`Self::found_caches`]) holds, after asking the user to authenticate
+    /// Gives up what the cache with this UUID on this SSD ([`Self::found_caches`]) holds, after asking the user to authenticate
     /// (`org.tandemcache.Tandem1.discard`). The SSD is empty afterwards.
     ///
     /// # Errors
     /// `WrongState` if there is no such cache; `SsdInUse`, `Busy`, `NotAuthorized`, `AuthorityUnavailable`; `StepFailed`.
     #[zbus(allow_interactive_auth)]
-    fn discard_found(&self, ssd: &OwnedObjectPath) -> zbus::Result<()>;
+    fn discard_found(&self, ssd: &OwnedObjectPath, uuid: &str) -> zbus::Result<()>;
 
     /// Makes the service check whether the kernels that may start next have the module. For root only: the scripts of
     /// kernel packages and of DKMS make this call.

@@ -174,19 +174,21 @@ impl ManagerObject {
     async fn take_over(
         &self,
         ssd: OwnedObjectPath,
+        uuid: &str,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<(), Failure> {
         self.0.note_activity();
-        self.0.take_over(&header, &ssd).await
+        self.0.take_over(&header, &ssd, uuid).await
     }
 
     async fn discard_found(
         &self,
         ssd: OwnedObjectPath,
+        uuid: &str,
         #[zbus(header)] header: Header<'_>,
     ) -> Result<(), Failure> {
         self.0.note_activity();
-        self.0.discard_found(&header, &ssd).await
+        self.0.discard_found(&header, &ssd, uuid).await
     }
 
     async fn check_kernels(&self, #[zbus(header)] header: Header<'_>) -> Result<(), Failure> {

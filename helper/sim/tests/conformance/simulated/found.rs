@@ -45,14 +45,26 @@ async fn unwritten_data_without_a_record_is_shown_taken_over_and_written_back() 
     // The cache would overwrite data that is written to the mounted disk.
     let simulation = bench.machine.simulation().await;
     simulation.mount(&bench.spec.origin, "/mnt").await.unwrap();
-    let used = manager.take_over(&found.ssd.object).await.unwrap_err();
+    let used = manager
+        .take_over(&found.ssd.object, &found.uuid)
+        .await
+        .unwrap_err();
     assert_eq!(Failure::from(used).kind, Kind::OriginInUse);
     simulation.restart().await.unwrap();
-    let other = manager.take_over(&bench.spec.origin).await.unwrap_err();
-    assert_eq!(Failure::from(other).kind, Kind::WrongState);
+    // Neither another device, nor another cache on the SSD that was asked about.
+    let ssd = &found.ssd.object;
+    for (ssd, uuid) in [(&bench.spec.origin, &*found.uuid), (ssd, &*"ab".repeat(16))] {
+        let other = manager.take_over(ssd, uuid).await.unwrap_err();
+        assert_eq!(Failure::from(other).kind, Kind::WrongState);
+        let other = manager.discard_found(ssd, uuid).await.unwrap_err();
+        assert_eq!(Failure::from(other).kind, Kind::WrongState);
+    }
 
     until("the take-over", async || {
-        manager.take_over(&found.ssd.object).await.is_ok()
+        manager
+            .take_over(&found.ssd.object, &found.uuid)
+            .await
+            .is_ok()
     })
     .await;
     until("the cache", async || {
@@ -83,15 +95,18 @@ async fn unwritten_data_without_a_record_is_erased_only_if_it_is_given_up() {
     );
     simulation.set_authorized(false).await.unwrap();
     for refused in [
-        manager.discard_found(&found.ssd.object).await,
-        manager.take_over(&found.ssd.object).await,
+        manager.discard_found(&found.ssd.object, &found.uuid).await,
+        manager.take_over(&found.ssd.object, &found.uuid).await,
     ] {
         let failure = Failure::from(refused.unwrap_err());
         assert_eq!(failure.kind, Kind::NotAuthorized);
     }
     bench.nothing_lost().await;
     simulation.set_authorized(true).await.unwrap();
-    manager.discard_found(&found.ssd.object).await.unwrap();
+    manager
+        .discard_found(&found.ssd.object, &found.uuid)
+        .await
+        .unwrap();
     assert!(simulation.lost_bytes().await.unwrap() > 0);
     assert!(manager.found_caches().await.unwrap().is_empty());
     bench.machine.plan(&bench.spec).await.unwrap();
@@ -152,7 +167,10 @@ async fn of_two_ssds_with_one_cache_none_is_taken_over() {
     until("both", async || found().await.len() == 2).await;
     let both = found().await;
     for (one, other) in [(&both[0], &both[1]), (&both[1], &both[0])] {
-        let refused = manager.take_over(&one.ssd.object).await.unwrap_err();
+        let refused = manager
+            .take_over(&one.ssd.object, &one.uuid)
+            .await
+            .unwrap_err();
         let refused = Failure::from(refused);
         assert_eq!(refused.kind, Kind::Indistinguishable);
         assert_eq!(
@@ -163,5 +181,8 @@ async fn of_two_ssds_with_one_cache_none_is_taken_over() {
     assert!(bench.machine.caches().await.is_empty());
     levers.unplug(&both[1].ssd.object).await.unwrap();
     until("one", async || found().await.len() == 1).await;
-    manager.take_over(&both[0].ssd.object).await.unwrap();
+    manager
+        .take_over(&both[0].ssd.object, &both[0].uuid)
+        .await
+        .unwrap();
 }
