@@ -277,6 +277,8 @@ static enum cleaning_start begin_cleaning(struct tandem *t, enum tandem_places p
 		c->inflight++;
 		c->works = true;
 		c->began = jiffies;
+		/* A drain may be over before the first tick: its end is an event all the same. */
+		c->was_dirty |= is_draining(t);
 	}
 	tandem_unlock_cleaner(t, flags);
 	if (begun == CLEANING_BEGUN)
@@ -379,7 +381,7 @@ void tandem_cleaner_tick(struct tandem *t)
 		forget_drain(c);
 	set_dirty_limit(t);
 	if (!dirty && c->was_dirty && is_draining(t))
-		schedule_work(&t->event);
+		queue_work(t->wq, &t->event);
 	follow_rest(t);
 	c->was_dirty = dirty;
 	if (dirty)
@@ -451,6 +453,7 @@ void tandem_cleaner_inherit(struct tandem *t, const struct tandem *old)
 {
 	t->cleaner.flush = old->cleaner.flush;
 	t->cleaner.fast = old->cleaner.fast;
+	t->cleaner.was_dirty = old->cleaner.was_dirty;
 	t->cleaner.places_seen = t->engine.ledger.places_cleaned;
 	t->cleaner.since = jiffies;
 	forget_drain(&t->cleaner);

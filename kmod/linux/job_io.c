@@ -248,6 +248,9 @@ void tandem_job_woken(struct td_req *r, struct td_list *woken)
 	struct tandem_job *job = tandem_job_of(r);
 
 	refcount_inc(&job->refs);
+	/* The disk took the writes, but not the flush that makes them durable. */
+	if (r->kind == TD_CLEAN && td_failed(r))
+		tandem_cleaner_failed(job->t, r, TANDEM_DISK);
 	tandem_job_go_on(job, td_woken(r), woken);
 }
 

@@ -201,7 +201,8 @@ static bool needs_clock(const struct tandem *t)
 	const struct td_ledger *l = &e->ledger;
 
 	return l->changed || l->ssd_unflushed || l->marks_set || l->dirty ||
-	       td_watch_asks(e) || (tandem_trims(&t->trim) && td_trim_wants(e));
+	       t->cleaner.was_dirty || td_watch_asks(e) ||
+	       (tandem_trims(&t->trim) && td_trim_wants(e));
 }
 
 void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
@@ -220,7 +221,7 @@ void tandem_unlock_cleaner(struct tandem *t, unsigned long flags)
 	if (unlikely(tick))
 		queue_delayed_work(t->frozen_wq, &t->tick, TANDEM_SECOND);
 	if (unlikely(failed))
-		schedule_work(&t->event);
+		queue_work(t->wq, &t->event);
 	if (unlikely(lost))
 		queue_delayed_work(t->wq, &t->recorded, TANDEM_SECOND);
 }

@@ -154,6 +154,16 @@ static bool index_fits(const struct tandem *old, const struct tandem *t)
 		       sizeof(t->args.identity));
 }
 
+/* Does @t only begin anew what @old was? Not if it grows, which ends a drain. */
+static bool is_same_cache(const struct tandem *old, const struct tandem *t)
+{
+	const struct td_identity *was = &old->args.identity;
+	const struct td_identity *is = &t->args.identity;
+
+	return was->origin_sectors == is->origin_sectors &&
+	       !memcmp(was->uuid, is->uuid, TD_UUID_BYTES);
+}
+
 bool tandem_reloads(struct tandem *t)
 {
 	const struct td_identity *id = &t->args.identity;
@@ -185,6 +195,8 @@ bool tandem_take_over(struct tandem *t)
 	}
 	anew = old && !index_fits(old, t);
 	if (anew) {
+		if (is_same_cache(old, t))
+			t->cleaner.flush = old->cleaner.flush;
 		/* dm destroys the table next, however this resume ends. */
 		tandem_engine_free(t);
 		t->engine = old->engine;

@@ -70,7 +70,7 @@ struct tandem_cleaner {
 	enum tandem_flush flush;
 	bool stopping;			/* a suspend began: urgent places only */
 	bool waits_for_record;		/* found no place: look again after a group */
-	bool was_dirty;			/* a tick ago */
+	bool was_dirty;			/* a tick ago, or when a drain began a job */
 	unsigned long kept_since;	/* jiffies: no dirty data is older */
 	unsigned long began;		/* jiffies: the last job began; see @works */
 	bool works;			/* a job began since @kept_since */

@@ -18,7 +18,7 @@
  *					a request in flight may be torn.
  *	bad <sector>			reads of the sector fail until it is written
  *	stuck <sector>			writes that begin at the sector fail
- *	fail all|reads|writes|data|misaligned|nothing
+ *	fail all|reads|writes|data|flushes|misaligned|nothing
  *					such requests fail from now on; a flush is a
  *					write; "data" lets flushes, discards and
  *					zero-outs pass; "misaligned": as counted; "nothing"
@@ -87,6 +87,8 @@ static bool is_to_fail(struct testdisk *d, struct bio *bio)
 		return d->fail_reads ||
 		       find_next_bit(d->bad, end, first) < end;
 	if (d->fail_data && bio_op(bio) == REQ_OP_WRITE && bio_sectors(bio))
+		return true;
+	if (d->fail_flushes && bio->bi_opf & REQ_PREFLUSH)
 		return true;
 	return d->fail_writes || (is_write(bio) && first == d->stuck);
 }
@@ -193,10 +195,11 @@ static int testdisk_message(struct dm_target *ti, unsigned int argc, char **argv
 		d->fail_reads = all || !strcmp(argv[1], "reads");
 		d->fail_writes = all || !strcmp(argv[1], "writes");
 		d->fail_data = !strcmp(argv[1], "data");
+		d->fail_flushes = !strcmp(argv[1], "flushes");
 		d->fail_misaligned = !strcmp(argv[1], "misaligned");
 		d->stuck = U64_MAX;
 		if (!d->fail_reads && !d->fail_writes && !d->fail_data &&
-		    !d->fail_misaligned && strcmp(argv[1], "nothing"))
+		    !d->fail_flushes && !d->fail_misaligned && strcmp(argv[1], "nothing"))
 			r = -EINVAL;
 	} else if (!strcmp(argv[0], "medium")) {
 		dm_disk(dm_table_get_md(ti->table))->diskseq++;

@@ -23,7 +23,7 @@ struct testdisk {
 
 	unsigned long *bad;	/* sectors that cannot be read */
 	u64 stuck;		/* sector that cannot be written; U64_MAX: none */
-	bool fail_reads, fail_writes, fail_data, fail_misaligned;
+	bool fail_reads, fail_writes, fail_data, fail_flushes, fail_misaligned;
 	u64 fail_in;		/* requests until one fails; 0: none does */
 
 	u64 writes, fast_reads, fast_writes, misaligned, failed;

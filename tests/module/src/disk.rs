@@ -175,7 +175,7 @@ impl Disk {
         top.message("medium changed")
     }
 
-    /// Lets these requests fail from now on: `all`, `reads`, `writes`, `nothing`. The disk is [`Shape::failing`].
+    /// Lets these requests fail from now on: `all`, `reads`, `writes`, `flushes`, `nothing`. The disk is [`Shape::failing`].
     pub fn fail_requests(&self, which: &str) -> Result<()> {
         let (top, _) = self.top.as_ref().context("no test disk")?;
         top.message(&format!("fail {which}"))

@@ -38,6 +38,11 @@ pub const CASES: &[Entry] = &[
         "reload: a drain goes on, and a paused one stays paused",
         drains,
     ),
+    // promise 25: uml-plain/reload: a paused drain stays paused when a lost SSD is back
+    (
+        "reload: a paused drain stays paused when a lost SSD is back",
+        drain_after_loss,
+    ),
     (
         "reload: a message to a cache that is starting",
         early_message,
@@ -274,6 +279,36 @@ fn drains() -> Result<()> {
         );
     }
     rig.until("clean", |status| status.dirty == 0)?;
+    rig.equals(&model)
+}
+
+/// The same, but the SSD was lost: the index is not taken over but read.
+fn drain_after_loss() -> Result<()> {
+    let (rig, mut model) = Rig::new(config("writeback").keeping())?;
+    write_quarters(&rig, &mut model, 40, 3)?;
+    let file = io::direct(&rig.path()?)?;
+    file.sync_all()?;
+    let device = rig.mapped()?;
+    device.message("flush start")?;
+    device.message("flush pause")?;
+    rig.keep(false)?;
+    let before = rig.status()?;
+    break_ssd(&rig)?;
+    // Refused, as something is dirty.
+    ensure!(io::write(&file, 30 << 20, &[0; 4096]).is_err(), "written");
+    drop(file);
+    mend_ssd(&rig)?;
+    device.load(rig.good_line(false))?;
+    device.suspend()?;
+    device.resume()?;
+    let after = rig.status()?;
+    ensure!(
+        before.dirty > 0 && after.dirty == before.dirty && after.state == "paused",
+        "{before:?}, after the loss {after:?}"
+    );
+    device.message("flush resume")?;
+    rig.until("clean", |status| status.dirty == 0)?;
+    ensure!(rig.status()?.state == "flushing", "{:?}", rig.status()?);
     rig.equals(&model)
 }
 

@@ -61,6 +61,11 @@ pub const CASES: &[Entry] = &[
         "time: a disk that fails is tried every two seconds",
         retries,
     ),
+    // promise 20: uml-time/time: a disk that fails only flushes is tried every two seconds
+    (
+        "time: a disk that fails only flushes is tried every two seconds",
+        flushes_again,
+    ),
     // promise 24: uml-time/time: both devices are slow
     ("time: both devices are slow", slow),
 ];
@@ -442,6 +447,27 @@ fn retries() -> Result<()> {
     write_quarters(&rig, &mut model, 50, 1)?;
     let below = rig.origin_target()?;
     below.swap(broken(&rig.origin))?;
+    tried_now_and_then(&rig)?;
+    below.swap(Under::Linear.line(&rig.origin))?;
+    clean_again(&rig)?;
+    rig.equals(&model)
+}
+
+/// The disk takes each write, but cannot make its own cache durable.
+fn flushes_again() -> Result<()> {
+    let mut config = config(1);
+    config.origin.failing = true;
+    let (rig, mut model) = Rig::new(config)?;
+    write_quarters(&rig, &mut model, 50, 1)?;
+    rig.origin.fail_requests("flushes")?;
+    tried_now_and_then(&rig)?;
+    rig.origin.fail_requests("nothing")?;
+    clean_again(&rig)?;
+    rig.equals(&model)
+}
+
+/// A drain begins on a disk that fails.
+fn tried_now_and_then(rig: &Rig) -> Result<()> {
     rig.mapped()?.message("flush start")?;
     // At first by large jobs, then frame by frame.
     sleep(ms(5000));
@@ -453,14 +479,18 @@ fn retries() -> Result<()> {
         "{errors} tries in 20 s of a failing disk"
     );
     ensure!(rig.status()?.dirty > 0, "{:?}", rig.status()?);
-    below.swap(Under::Linear.line(&rig.origin))?;
+    Ok(())
+}
+
+/// The drain ends on the disk that is well again.
+fn clean_again(rig: &Rig) -> Result<()> {
     sleep(ms(15_000));
     ensure!(
         rig.status()?.dirty == 0,
         "not written back when the disk was well: {:?}",
         rig.status()?
     );
-    rig.equals(&model)
+    Ok(())
 }
 
 /// Half a second for each request to the SSD, 2 s for the disk.

@@ -48,6 +48,10 @@ pub const CASES: &[Entry] = &[
 
 pub const TIMED: &[Entry] = &[
     ("time: flush start, pause, resume, stop", flush_messages),
+    (
+        "time: the end of a drain of a moment is an event",
+        short_drain,
+    ),
     // promise 30: uml-time/time: flush start ends beside blocks that are rewritten
     (
         "time: flush start ends beside blocks that are rewritten",
@@ -239,6 +243,21 @@ fn flush_messages() -> Result<()> {
     ensure!(rig.status()?.state == "active", "{:?}", rig.status()?);
     write_quarters(&rig, &mut model, 10, 3)?;
     ensure!(rig.status()?.dirty > 0, "no write-back after the flush");
+    rig.equals(&model)
+}
+
+/// The drain is over before the first second of its data is.
+fn short_drain() -> Result<()> {
+    let (rig, mut model) = Rig::new(config())?;
+    rig.quiet()?;
+    thread::sleep(ms(60_000));
+    write_quarters(&rig, &mut model, 1, 4)?;
+    io::direct(&rig.path()?)?.sync_all()?;
+    let device = rig.mapped()?;
+    device.message("flush start")?;
+    let event = device.event()?;
+    rig.until("clean", |status| status.dirty == 0)?;
+    device.event_after(event).context("the drain has ended")?;
     rig.equals(&model)
 }
 
