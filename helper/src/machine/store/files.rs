@@ -13,6 +13,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Extension of a file that is being written.
 const NEW_EXTENSION: &str = "new";
+/// Extension of the second copy of a cache's record. The copy counts only where the record is there and cannot be read: a
+/// disk that lacks data would be used without its SSD if nothing told that.
+const COPY_EXTENSION: &str = "copy";
 
 /// The file with the record of a cache of this machine. It is there for as long as the cache is on record.
 pub fn cache_file(uuid: &str) -> String {
@@ -54,12 +57,10 @@ impl Store {
             .filter(|path| path.extension().is_some_and(|e| e == "json"))
             .collect();
         paths.sort();
-        let read =
-            |path: &PathBuf| -> io::Result<T> { Ok(serde_json::from_slice(&fs::read(path)?)?) };
         paths
             .iter()
             .filter_map(|path| {
-                read(path)
+                read_either(path)
                     .map_err(|e| tracing::error!("{}: {e}", path.display()))
                     .ok()
             })
@@ -74,8 +75,7 @@ impl Store {
         kind: &str,
     ) -> io::Result<Option<T>> {
         let file = self.file(part, uuid, kind)?;
-        let read = if_there(crate::waiting(|| fs::read(file)))?;
-        Ok(read.map(|text| serde_json::from_slice(&text)).transpose()?)
+        if_there(crate::waiting(|| read_either(&file)))
     }
 
     pub(super) fn save<T: Serialize>(
@@ -88,8 +88,13 @@ impl Store {
         let path = self.file(part, uuid, kind)?;
         let text = serde_json::to_vec_pretty(value)?;
         crate::waiting(|| {
-            let beside = write_beside(&path, &text)?;
-            fs::rename(&beside, &path)?;
+            if part == CACHES {
+                fs::rename(
+                    write_beside(&path, &text)?,
+                    path.with_extension(COPY_EXTENSION),
+                )?;
+            }
+            fs::rename(write_beside(&path, &text)?, &path)?;
             flush_folder_of(&path)
         })
     }
@@ -121,8 +126,24 @@ impl Store {
 
     pub(super) fn drop(&self, part: &str, uuid: &str, kind: &str) -> io::Result<()> {
         let file = self.file(part, uuid, kind)?;
-        crate::waiting(|| remove(&file))
+        crate::waiting(|| {
+            remove(&file.with_extension(COPY_EXTENSION))?;
+            remove(&file)
+        })
     }
+}
+
+/// What is in a file, or in its copy where the file cannot be read.
+fn read_either<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
+    let read = |path: &Path| -> io::Result<T> { Ok(serde_json::from_slice(&fs::read(path)?)?) };
+    read(path).or_else(|e| {
+        if e.kind() == io::ErrorKind::NotFound {
+            return Err(e);
+        }
+        let copy = read(&path.with_extension(COPY_EXTENSION)).map_err(|_| e)?;
+        tracing::error!("{} cannot be read: its copy counts", path.display());
+        Ok(copy)
+    })
 }
 
 /// Removes a file, if it is there.

@@ -121,6 +121,39 @@ fn what_a_cut_left_half_written_is_gone_at_the_next_start() {
     fs::remove_dir_all(&root).unwrap();
 }
 
+/// A disk whose newest data is on an SSD only is used at the next start if no record says so.
+#[test]
+fn a_record_that_cannot_be_read_has_a_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let dirty = CacheRecord {
+        may_be_dirty: true,
+        ..record(Mode::Writeback)
+    };
+    let uuid = dirty.pair.uuid.clone();
+    store.save_cache(&record(Mode::Writeback)).unwrap();
+    store.save_cache(&dirty).unwrap();
+    let file = folder.path().join(format!("caches/{uuid}.cache.json"));
+    for damage in ["", "{", "\0\0\0\0"] {
+        fs::write(&file, damage).unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        assert_eq!(store.caches(), std::slice::from_ref(&dirty), "{damage:?}");
+        // The next change makes the file whole.
+        let changed = store.change_cache(&uuid, |_| dirty.clone()).unwrap();
+        assert_eq!(changed.as_ref(), Some(&dirty));
+        store.save_cache(&dirty).unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains("may_be_dirty"), "{text}");
+    }
+    // What was removed does not come back.
+    store.drop_cache(&uuid).unwrap();
+    assert_eq!(
+        fs::read_dir(folder.path().join("caches")).unwrap().count(),
+        0
+    );
+    assert_eq!(store.change_cache(&uuid, |_| dirty.clone()).unwrap(), None);
+}
+
 #[test]
 fn the_result_of_a_speed_test_stays_until_its_cache_goes_and_a_damaged_one_is_none() {
     let folder = tempfile::tempdir().unwrap();
