@@ -130,6 +130,7 @@ async fn a_denied_user_changes_nothing_by_any_method_or_setter() {
                 }
                 "t" => call(&(2_u64 << 30,)).await,
                 "o" => call(&(spec("sda2", "sde").ssd,)).await,
+                "os" => call(&(spec("sda2", "sde").ssd, "ab".repeat(16).as_str())).await,
                 other => panic!("{name} takes {other}: teach this test to call it"),
             };
             called.push((name, result));

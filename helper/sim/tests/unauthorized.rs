@@ -50,6 +50,7 @@ fn method(path: &str, (interface, name, signature): &(String, String, String)) -
         "t" => call.build(&(2_u64 << 30,)),
         "(utu)" => call.build(&((5u32, 0u64, 60u32),)),
         "o" => call.build(&(disk,)),
+        "os" => call.build(&(disk, "ab".repeat(16))),
         "(oosbbtst)" => call.build(&(spec("sda2", "sde"),)),
         "oa(ssss)" => call.build(&(disk, vec![("/etc/fstab", "/", "/dev/sda2", "UUID=ab")])),
         other => panic!("{name} takes {other}: teach this test to call it"),
