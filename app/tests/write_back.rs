@@ -223,7 +223,7 @@ async fn what_waits_is_told(window: &Window, levers: &SimulationProxy<'_>) {
     let cache = window.shown_cache().unwrap();
     assert!(cache.with_series(Series::unwritten).0 > 0);
     assert!(
-        words.contains("at most 250.0\u{a0}GB"),
+        words.contains("at most 187.5\u{a0}GB"),
         "the chart shows what waits: {words}"
     );
     assert!(words.contains("To the SSD First"));
