@@ -404,6 +404,11 @@ impl Desk {
         ensure!(lacking.contains("\"6.99-test\""), "lacking: {lacking}");
         self.sh("rm -r /boot/vmlinuz-6.99-test /lib/modules/6.99-test; run-parts --arg=6.99-test /etc/kernel/postrm.d >/dev/null 2>&1; true")?;
         self.sh(&mode("writeback"))?;
+        // The package of the module alone is removed: no kernel has the module then.
+        run.note(&self.apt("remove tandem-dkms")?);
+        self.sh(&mode("writethrough"))?;
+        run.note(&self.apt("install ./tandem-dkms_*.deb")?);
+        self.sh(&mode("writeback"))?;
         self.sh("tandemctl mode --yes writethrough").map(drop)
     }
 
