@@ -129,8 +129,7 @@ static u32 jobs_allowed(const struct tandem *t, u32 *again)
 
 	/* When a drain begins, it is not known yet which users will use the disk. */
 	if (pace.drain)
-		pace.disk_idle = min(pace.disk_idle,
-				     START * ms_since(c->drain_since));
+		pace.disk_idle = min(pace.disk_idle, START * ms_since(c->drain_since));
 	return tandem_pace(&pace, again);
 }
 
@@ -265,8 +264,7 @@ static enum cleaning_start begin_cleaning(struct tandem *t, enum tandem_places p
 	} else if (seek == TD_SEEK_FOUND) {
 		job = list_first_entry(&c->free, struct tandem_job, free);
 		tandem_job_prepare(job, t);
-		td_req_init(&job->req, TD_CLEAN, sector, count,
-			    tandem_job_parts(job),
+		td_req_init(&job->req, TD_CLEAN, sector, count, tandem_job_parts(job),
 			    careful ? 1 : JOB_PARTS);
 		todo = td_begin(&t->engine, &job->req, &woken);
 		job->memory_sector = job->req.span_sector;
@@ -277,7 +275,7 @@ static enum cleaning_start begin_cleaning(struct tandem *t, enum tandem_places p
 		c->inflight++;
 		c->works = true;
 		c->began = jiffies;
-		/* A drain may be over before the first tick: its end is an event all the same. */
+		/* The end of a drain is an event, also before the first tick. */
 		c->was_dirty |= is_draining(t);
 	}
 	tandem_unlock_cleaner(t, flags);
@@ -348,8 +346,7 @@ void tandem_cleaner_failed(struct tandem *t, const struct td_req *r,
 
 	c->careful = jiffies + CAREFUL;
 	if (r->max_parts == 1) {
-		c->not_before = jiffies +
-				(device == TANDEM_DISK ? RETRY_DISK : RETRY_SSD);
+		c->not_before = jiffies + (device == TANDEM_DISK ? RETRY_DISK : RETRY_SSD);
 		td_clean_skip_to(&t->engine, r->sector + TD_FRAME_SECTORS);
 	}
 	tandem_unlock_cleaner(t, flags);

@@ -11,11 +11,12 @@ use fastrand::Rng;
 
 use super::Entry;
 use super::failures::{break_ssd, broken, config, mend_ssd};
+use super::time::{self, ms};
 use super::writeback::write_quarters;
 use crate::dm::{Dm, Line};
 use crate::faults::Starved;
 use crate::io::{self, MIB};
-use crate::rig::{Rig, Under};
+use crate::rig::{Config, Rig, Under};
 
 pub const CASES: &[Entry] = &[
     // promise 18: uml-plain/failures: SSD gone with dirty data, and is back
@@ -44,6 +45,19 @@ pub const CASES: &[Entry] = &[
     (
         "failures: SSD lost, the disk written, the SSD back",
         lost_and_back,
+    ),
+];
+
+pub const TIMED: &[Entry] = &[
+    // promise 20: uml-time/time: a disk that fails is tried every two seconds
+    (
+        "time: a disk that fails is tried every two seconds",
+        retries,
+    ),
+    // promise 20: uml-time/time: a disk that fails only flushes is tried every two seconds
+    (
+        "time: a disk that fails only flushes is tried every two seconds",
+        flushes_again,
     ),
 ];
 
@@ -409,5 +423,59 @@ fn lost_and_back() -> Result<()> {
         ensure!(rig.status()?.used == used, "{:?}", rig.status()?);
         rig.equals(&model).context(again)?;
     }
+    Ok(())
+}
+
+fn retries() -> Result<()> {
+    let (rig, mut model) = Rig::new(Config {
+        origin_under: Some(Under::Linear),
+        ..time::config(1)
+    })?;
+    write_quarters(&rig, &mut model, 50, 1)?;
+    let below = rig.origin_target()?;
+    below.swap(broken(&rig.origin))?;
+    tried_now_and_then(&rig)?;
+    below.swap(Under::Linear.line(&rig.origin))?;
+    clean_again(&rig)?;
+    rig.equals(&model)
+}
+
+/// The disk takes each write, but cannot make its own cache durable.
+fn flushes_again() -> Result<()> {
+    let mut config = time::config(1);
+    config.origin.failing = true;
+    let (rig, mut model) = Rig::new(config)?;
+    write_quarters(&rig, &mut model, 50, 1)?;
+    rig.origin.fail_requests("flushes")?;
+    tried_now_and_then(&rig)?;
+    rig.origin.fail_requests("nothing")?;
+    clean_again(&rig)?;
+    rig.equals(&model)
+}
+
+/// A drain begins on a disk that fails.
+fn tried_now_and_then(rig: &Rig) -> Result<()> {
+    rig.mapped()?.message("flush start")?;
+    // At first by large jobs, then frame by frame.
+    thread::sleep(ms(5000));
+    let before = rig.status()?.get("disk_errors")?;
+    thread::sleep(ms(20_000));
+    let errors = rig.status()?.get("disk_errors")? - before;
+    ensure!(
+        (5..=200).contains(&errors),
+        "{errors} tries in 20 s of a failing disk"
+    );
+    ensure!(rig.status()?.dirty > 0, "{:?}", rig.status()?);
+    Ok(())
+}
+
+/// The drain ends on the disk that is well again.
+fn clean_again(rig: &Rig) -> Result<()> {
+    thread::sleep(ms(15_000));
+    ensure!(
+        rig.status()?.dirty == 0,
+        "not written back when the disk was well: {:?}",
+        rig.status()?
+    );
     Ok(())
 }

@@ -64,6 +64,7 @@ pub fn of(set: &str) -> Option<Vec<Case>> {
             latency::TIMED,
             charges::TIMED,
             writeback::TIMED,
+            failures_dirty::TIMED,
             edges::TIMED,
             starts::TIMED,
             frozen::CASES,

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 
 use super::Entry;
-use super::failures::{break_ssd, broken};
+use super::failures::break_ssd;
 use super::writeback::write_quarters;
 use crate::beside::Beside;
 use crate::disk::Shape;
@@ -55,16 +55,6 @@ pub const CASES: &[Entry] = &[
     (
         "time: no write waits any longer once the loss is on record",
         none_left_waiting,
-    ),
-    // promise 20: uml-time/time: a disk that fails is tried every two seconds
-    (
-        "time: a disk that fails is tried every two seconds",
-        retries,
-    ),
-    // promise 20: uml-time/time: a disk that fails only flushes is tried every two seconds
-    (
-        "time: a disk that fails only flushes is tried every two seconds",
-        flushes_again,
     ),
     // promise 24: uml-time/time: both devices are slow
     ("time: both devices are slow", slow),
@@ -437,60 +427,6 @@ fn none_left_waiting() -> Result<()> {
     let _ = writer.join();
     result.context("a write still waits with the loss on record")??;
     rig.equals(&model)
-}
-
-fn retries() -> Result<()> {
-    let (rig, mut model) = Rig::new(Config {
-        origin_under: Some(Under::Linear),
-        ..config(1)
-    })?;
-    write_quarters(&rig, &mut model, 50, 1)?;
-    let below = rig.origin_target()?;
-    below.swap(broken(&rig.origin))?;
-    tried_now_and_then(&rig)?;
-    below.swap(Under::Linear.line(&rig.origin))?;
-    clean_again(&rig)?;
-    rig.equals(&model)
-}
-
-/// The disk takes each write, but cannot make its own cache durable.
-fn flushes_again() -> Result<()> {
-    let mut config = config(1);
-    config.origin.failing = true;
-    let (rig, mut model) = Rig::new(config)?;
-    write_quarters(&rig, &mut model, 50, 1)?;
-    rig.origin.fail_requests("flushes")?;
-    tried_now_and_then(&rig)?;
-    rig.origin.fail_requests("nothing")?;
-    clean_again(&rig)?;
-    rig.equals(&model)
-}
-
-/// A drain begins on a disk that fails.
-fn tried_now_and_then(rig: &Rig) -> Result<()> {
-    rig.mapped()?.message("flush start")?;
-    // At first by large jobs, then frame by frame.
-    sleep(ms(5000));
-    let before = rig.status()?.get("disk_errors")?;
-    sleep(ms(20_000));
-    let errors = rig.status()?.get("disk_errors")? - before;
-    ensure!(
-        (5..=200).contains(&errors),
-        "{errors} tries in 20 s of a failing disk"
-    );
-    ensure!(rig.status()?.dirty > 0, "{:?}", rig.status()?);
-    Ok(())
-}
-
-/// The drain ends on the disk that is well again.
-fn clean_again(rig: &Rig) -> Result<()> {
-    sleep(ms(15_000));
-    ensure!(
-        rig.status()?.dirty == 0,
-        "not written back when the disk was well: {:?}",
-        rig.status()?
-    );
-    Ok(())
 }
 
 /// Half a second for each request to the SSD, 2 s for the disk.
