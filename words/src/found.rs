@@ -4,7 +4,7 @@
 use gettextrs::gettext;
 use tandem_api::{DiskCandidate, DiskMark, FoundCache};
 
-use crate::{device_line, fill, full_title, plain_name};
+use crate::{device_facts, device_line, fill, plain_name};
 
 /// The question before a command, and the answer that has the command done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub fn discard_found_words(found: &FoundCache) -> Consent {
 }
 
 fn about(sentence: &str, found: &FoundCache) -> String {
-    let ssd = full_title(&found.ssd);
+    let ssd = format!("{} ({})", plain_name(&found.ssd), device_facts(&found.ssd));
     fill(sentence, &[("disk", &disk_of(found)), ("ssd", &ssd)])
 }
 
