@@ -35,6 +35,7 @@ use crate::widgets::figure_list::FigureRow;
 use crate::widgets::found::CONFIRM_DISK;
 use crate::widgets::health_group::HealthGroup;
 use crate::widgets::job_card::JobCard;
+use crate::widgets::legend_entry::LegendEntry;
 use crate::widgets::share_row::ShareRow;
 use crate::widgets::state_banner::StateBanner;
 use crate::widgets::unwritten_card::UnwrittenCard;
@@ -88,7 +89,7 @@ mod imp {
         #[template_child]
         pub hit_today_caption: TemplateChild<gtk::Label>,
         #[template_child]
-        pub hit_legend: TemplateChild<gtk::Label>,
+        pub hit_legend: TemplateChild<LegendEntry>,
         #[template_child]
         pub hit_total: TemplateChild<gtk::Label>,
         #[template_child]
@@ -106,15 +107,13 @@ mod imp {
         #[template_child]
         pub chart_card: TemplateChild<gtk::Box>,
         #[template_child]
-        pub dirty_legend: TemplateChild<gtk::Box>,
+        pub dirty_legend: TemplateChild<LegendEntry>,
         #[template_child]
         pub range: TemplateChild<gtk::DropDown>,
         #[template_child]
         pub export: TemplateChild<gtk::Button>,
         #[template_child]
         pub chart: TemplateChild<Chart>,
-        #[template_child]
-        pub dirty_words: TemplateChild<gtk::Label>,
         #[template_child]
         pub speeds: TemplateChild<gtk::Label>,
         #[template_child]
@@ -189,6 +188,7 @@ mod imp {
             Chart::ensure_type();
             HealthGroup::ensure_type();
             JobCard::ensure_type();
+            LegendEntry::ensure_type();
             ShareRow::ensure_type();
             StateBanner::ensure_type();
             UnwrittenCard::ensure_type();

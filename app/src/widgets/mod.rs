@@ -16,6 +16,7 @@ pub mod found;
 pub mod health_group;
 pub mod job_card;
 pub mod job_view;
+pub mod legend_entry;
 pub mod mode_dialog;
 pub mod mode_list;
 pub mod module_page;

@@ -22,6 +22,7 @@ use crate::model::range::Range;
 use crate::widgets::chart::Chart;
 use crate::widgets::choice_window::width_over;
 use crate::widgets::error_view::ErrorView;
+use crate::widgets::legend_entry::LegendEntry;
 
 /// Time between two questions. The service looks at the caches every 14 s.
 const EVERY: Duration = Duration::from_secs(5);
@@ -37,15 +38,13 @@ mod imp {
         #[template_child]
         pub pages: TemplateChild<gtk::Stack>,
         #[template_child]
-        pub ssd_legend: TemplateChild<gtk::Box>,
+        pub ssd_legend: TemplateChild<LegendEntry>,
         #[template_child]
-        pub disk_words: TemplateChild<gtk::Label>,
+        pub disk_legend: TemplateChild<LegendEntry>,
         #[template_child]
         pub chart: TemplateChild<Chart>,
         #[template_child]
-        pub dirty_legend: TemplateChild<gtk::Box>,
-        #[template_child]
-        pub dirty_words: TemplateChild<gtk::Label>,
+        pub dirty_legend: TemplateChild<LegendEntry>,
         #[template_child]
         pub speeds: TemplateChild<gtk::Label>,
         #[template_child]
@@ -68,6 +67,7 @@ mod imp {
         fn class_init(class: &mut Self::Class) {
             Chart::ensure_type();
             ErrorView::ensure_type();
+            LegendEntry::ensure_type();
             class.bind_template();
         }
 
@@ -153,15 +153,15 @@ impl OtherDialog {
         };
         let (kind, whole) = (cache.kind, shown.whole);
         imp.ssd_legend.set_visible(!whole);
-        imp.disk_words.set_label(&match whole {
+        imp.disk_legend.set_label(match whole {
             // Translators: in the legend of a chart
             true => gettext("Read"),
             false => gettext("Read from hard disk"),
         });
         let unwritten = period.unwritten_known.then_some(period.unwritten_bytes);
         imp.dirty_legend.set_visible(shown.dirty);
-        imp.dirty_words
-            .set_label(&other_waiting_words(kind, unwritten));
+        imp.dirty_legend
+            .set_label(other_waiting_words(kind, unwritten));
         let [title, meaning] = other_rate_words(kind, other_hit_rate(periods));
         imp.rate.set_title(&title);
         imp.rate.set_subtitle(&meaning);

@@ -103,7 +103,7 @@ impl CachePage {
         let dirty = was_dirty || cache.with_series(|series| shows_dirty(series, mode));
         imp.dirty_legend.set_visible(dirty);
         let (amount, _) = cache.with_series(Series::unwritten);
-        imp.dirty_words.set_label(&fill(
+        imp.dirty_legend.set_label(fill(
             // Translators: {limit} is the most that can wait
             &gettext("Waiting to be written: {amount} now, at most {limit}"),
             &[

@@ -43,7 +43,7 @@ impl CachePage {
                 gettext("Read from memory since setup"),
             ],
         };
-        imp.hit_legend.set_label(&legend);
+        imp.hit_legend.set_label(legend);
         imp.hit_today_caption.set_label(&today);
         imp.hit_total_caption.set_label(&if day.was_reset {
             fill(&since, &[("date", &date(day.total.start))])
