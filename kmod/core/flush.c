@@ -164,7 +164,8 @@ static void end_waiting(struct td_engine *e, struct td_req *r, bool ok,
 		td_record_failed(e, r, woken);
 	} else {
 		td_marks_unflushed(e, r);
-		r->failed |= !ok;
+		if (!ok)
+			r->failed = true;
 		td_clean_failed(e, r, woken);
 		td_wake(woken, r, TD_DO_END);
 	}

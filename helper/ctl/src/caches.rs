@@ -31,20 +31,20 @@ const UUID_PART: usize = 4;
 
 /// Which of these caches `wanted` names. Each cache: its UUID, and its names. What is named exactly is never what only
 /// begins alike.
-fn named<'a>(caches: &[(&'a str, [&'a str; 2])], wanted: &str) -> Vec<usize> {
-    let all = |names: &dyn Fn(&(&str, [&str; 2])) -> bool| -> Vec<usize> {
-        let all = caches.iter().enumerate();
-        all.filter(|(_, cache)| names(cache))
-            .map(|(at, _)| at)
-            .collect()
+fn named(caches: &[(&str, [&str; 2])], wanted: &str) -> Vec<usize> {
+    let places = |meant: Vec<bool>| -> Vec<usize> {
+        let all = meant.into_iter().enumerate();
+        all.filter_map(|(at, meant)| meant.then_some(at)).collect()
     };
-    if wanted.is_empty() {
-        return Vec::new();
-    }
-    let exact = all(&|(uuid, names)| *uuid == wanted || names.contains(&wanted));
-    match exact.is_empty() && wanted.len() >= UUID_PART {
-        true => all(&|(uuid, _)| uuid.starts_with(wanted)),
-        false => exact,
+    let is_exact = |(uuid, names): &(&str, [&str; 2])| *uuid == wanted || names.contains(&wanted);
+    let exact = places(caches.iter().map(is_exact).collect());
+    match wanted.len() {
+        0 => Vec::new(),
+        UUID_PART.. if exact.is_empty() => {
+            let begins = |(uuid, _): &(&str, [&str; 2])| uuid.starts_with(wanted);
+            places(caches.iter().map(begins).collect())
+        }
+        _ => exact,
     }
 }
 
