@@ -87,9 +87,10 @@ impl CacheFacts {
     /// Bytes that may be on the SSD only at most; less if the hard disk is slow.
     #[must_use]
     pub fn most_dirty(&self) -> u64 {
+        let most = self.cache_bytes / 4 * 3;
         match self.dirty_limit.bytes {
-            0 => self.cache_bytes / 4 * 3,
-            bytes => bytes.min(self.cache_bytes),
+            0 => most,
+            bytes => bytes.min(most),
         }
     }
 

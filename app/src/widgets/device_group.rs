@@ -19,7 +19,7 @@ mod imp {
     #[derive(Default)]
     pub struct DeviceGroup {
         pub changes: RefCell<Option<glib::SignalGroup>>,
-        pub rows: RefCell<Vec<(VolumeRow, adw::ActionRow)>>,
+        pub rows: RefCell<Vec<ShownRow>>,
     }
 
     #[glib::object_subclass]
@@ -64,30 +64,57 @@ impl DeviceGroup {
         let wanted: Vec<_> = volumes.map(VolumeRow::of).collect();
         self.set_visible(!wanted.is_empty() || device.volumes.is_empty());
         let old = self.imp().rows.take();
-        if old.iter().map(|(shown, _)| shown).eq(&wanted) {
+        if old.iter().map(|shown| &shown.volume).eq(&wanted) {
             self.imp().rows.replace(old);
             return;
         }
-        let focused = old.iter().position(|(_, row)| row.focus_child().is_some());
-        let focused = focused.map(|at| old[at].0.path.clone());
-        for (_, row) in &old {
-            self.remove(row);
+        let focus = old.iter().find_map(ShownRow::focus);
+        for shown in &old {
+            self.remove(&shown.row);
         }
-        let rows: Vec<_> = wanted
-            .into_iter()
-            .map(|wanted| {
-                let row = wanted.row();
-                self.add(&row);
-                (wanted, row)
-            })
-            .collect();
-        if let Some((_, row)) = rows
-            .iter()
-            .find(|(shown, _)| Some(&shown.path) == focused.as_ref())
+        let rows: Vec<_> = wanted.into_iter().map(ShownRow::new).collect();
+        for shown in &rows {
+            self.add(&shown.row);
+        }
+        if let Some((path, action)) = focus
+            && let Some(shown) = rows.iter().find(|shown| shown.volume.path == path)
         {
-            row.child_focus(gtk::DirectionType::TabForward);
+            shown.take_focus(action.as_deref());
         }
         self.imp().rows.replace(rows);
+    }
+}
+
+/// The row of a volume as it is on the screen.
+pub struct ShownRow {
+    volume: VolumeRow,
+    row: adw::ActionRow,
+    buttons: Vec<gtk::Button>,
+}
+
+impl ShownRow {
+    fn new(volume: VolumeRow) -> Self {
+        let (row, buttons) = volume.widgets();
+        Self {
+            volume,
+            row,
+            buttons,
+        }
+    }
+
+    /// The path of the volume, and the action of the button with the focus, or none if the row itself has the focus.
+    fn focus(&self) -> Option<(String, Option<glib::GString>)> {
+        let focused = self.buttons.iter().find(|button| button.has_focus());
+        let action = focused.and_then(|button| button.action_name());
+        (action.is_some() || self.row.has_focus()).then(|| (self.volume.path.clone(), action))
+    }
+
+    fn take_focus(&self, action: Option<&str>) {
+        let mut buttons = self.buttons.iter();
+        match buttons.find(|button| button.action_name().as_deref() == action) {
+            Some(button) => button.grab_focus(),
+            None => self.row.grab_focus(),
+        };
     }
 }
 
@@ -122,7 +149,7 @@ impl VolumeRow {
         }
     }
 
-    fn row(&self) -> adw::ActionRow {
+    fn widgets(&self) -> (adw::ActionRow, Vec<gtk::Button>) {
         let row = adw::ActionRow::builder()
             .use_markup(false)
             .title(&self.title)
@@ -131,9 +158,10 @@ impl VolumeRow {
             .subtitle_lines(0)
             .build();
         // In a narrow window with large text the name of the volume needs the room between two suffixes of a row.
-        let buttons = gtk::Box::builder().build();
+        let side = gtk::Box::builder().build();
+        let mut buttons = Vec::new();
         if self.advises {
-            buttons.append(&advise_button(&self.path, &self.title));
+            buttons.push(advise_button(&self.path, &self.title));
         }
         if self.speeds_up {
             let button = gtk::Button::builder()
@@ -146,10 +174,13 @@ impl VolumeRow {
                 &button,
                 &fill(&gettext("Speed up {name}"), &[("name", &self.title)]),
             );
-            buttons.append(&button);
+            buttons.push(button);
         }
-        row.add_suffix(&buttons);
-        row
+        for button in &buttons {
+            side.append(button);
+        }
+        row.add_suffix(&side);
+        (row, buttons)
     }
 }
 

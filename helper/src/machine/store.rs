@@ -11,7 +11,7 @@ pub use files::cache_file;
 
 use crate::model::action::Pair;
 use crate::model::record::{CacheRecord, Intent};
-use files::tidy;
+use files::{mend, tidy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs;
@@ -58,6 +58,9 @@ impl Store {
                     tidy(&root.join(part), |path| fs::remove_file(path))?;
                 }
                 store.tidy_watches();
+                if let Err(e) = mend(&root.join(CACHES)) {
+                    tracing::warn!("a damaged record stays, and its copy counts: {e}");
+                }
             }
             Err(e) => tracing::warn!("what is half written stays: {e}"),
         }

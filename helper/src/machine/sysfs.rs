@@ -2,6 +2,7 @@
 //! Files and folders of sysfs.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Where sysfs is.
@@ -52,9 +53,16 @@ pub fn partition_names(disk: &Path) -> Vec<String> {
 }
 
 /// Whether the kernel has a partition of a whole disk. `disk`: the folder of the disk in sysfs.
-pub fn has_partitions(disk: &Path) -> bool {
-    let mut children = names_in(disk).into_iter();
-    children.any(|child| disk.join(child).join("partition").exists())
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn has_partitions(disk: &Path) -> io::Result<bool> {
+    for child in fs::read_dir(disk)? {
+        if child?.path().join("partition").exists() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]
@@ -95,9 +103,10 @@ mod tests {
                 fs::write(disk.path().join(child).join("uevent"), text).unwrap();
             }
         }
-        assert!(!has_partitions(disk.path()));
+        assert!(!has_partitions(disk.path()).unwrap());
         fs::write(disk.path().join("sdb2/partition"), "2\n").unwrap();
-        assert!(has_partitions(disk.path()));
+        assert!(has_partitions(disk.path()).unwrap());
+        has_partitions(&disk.path().join("gone")).unwrap_err();
         // The disk's own.
         fs::write(disk.path().join("uevent"), "PARTNAME=none\n").unwrap();
         assert_eq!(

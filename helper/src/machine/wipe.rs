@@ -149,10 +149,20 @@ pub fn erase(ident: &Ident) -> io::Result<()> {
 /// If another program uses the device, or on a write error.
 pub fn remove_table(ident: &Ident) -> io::Result<bool> {
     let file = exclusive(ident)?;
-    // While the table is read anew, neither the kernel nor UDisks2 shows partitions. Nobody else has it read now.
-    read_partitions(&file)?;
     let number = device_number(file.metadata()?.rdev());
-    if has_partitions(&Path::new("/sys/dev/block").join(number)) {
+    let folder = Path::new("/sys/dev/block").join(number);
+    // Of a table that cannot be read the kernel shows no partition either.
+    file.read_exact_at(&mut [0; PROBE_BYTES], 0)?;
+    // While the table is read anew, neither the kernel nor UDisks2 shows partitions. Nobody else has it read now.
+    let read = match has_partitions(&folder)? {
+        true => return Ok(false),
+        false => read_partitions(&file),
+    };
+    match read {
+        Err(e) if e.kind() == io::ErrorKind::ResourceBusy => return Ok(false),
+        other => other?,
+    }
+    if has_partitions(&folder)? {
         return Ok(false);
     }
     zero_ends(&file, ident.text.size)?;

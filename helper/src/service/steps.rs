@@ -51,7 +51,11 @@ impl Service {
         let disk = facts.same_hardware(&pair.origin);
         let ssd = facts.same_hardware(&pair.ssd);
         let possible = facts.possible(&pair.origin);
-        let may_return = self.may_return(pair) || (ssd.is_some() && pair.target == Target::DmCache);
+        let abandons = seen.jobs.iter().any(|job| job.abandons_cache(uuid));
+        let passing = Passing {
+            may_return: self.may_return(pair) || (ssd.is_some() && pair.target == Target::DmCache),
+            ends_without_disk: pair.copies_stale && record.detached_in.is_none() && !abandons,
+        };
         let attempt = {
             let inner = self.inner();
             match inner.put_away.contains_key(uuid) {
@@ -70,13 +74,13 @@ impl Service {
                 true => Ssd::There,
                 false => Ssd::Absent,
             },
-            link: match link(pair, seen, ssd, status, may_return) {
+            link: match link(pair, seen, ssd, status, &passing) {
                 Link::Works if self.gives_way(pair) => Link::SsdLost,
                 link => link,
             },
             job: match () {
                 () if self.job(uuid).is_some() => Job::Running,
-                () if seen.jobs.iter().any(|job| job.abandons_cache(uuid)) => Job::Abandons,
+                () if abandons => Job::Abandons,
                 () if seen.jobs.iter().any(|job| job.creates(uuid)) => Job::Creates,
                 () => Job::None,
             },
@@ -323,7 +327,11 @@ fn is_done(uuid: &str, change: &Result<(), Failure>) -> bool {
 /// Whether a cache that does not use its memory has it. The disk was put away or pulled out, or a killed service did not give
 /// the memory back.
 fn keeps_memory(pair: &Pair, now: &Situation, seen: &Seen<'_>) -> bool {
-    let unused = [Link::None, Link::LeadsNowhere, Link::PassesThrough].contains(&now.link);
+    let unused = match now.link {
+        Link::None | Link::LeadsNowhere | Link::PassesThrough => true,
+        Link::LeadsNowhereInUse => seen.live.is_some_and(|live| !live.attached),
+        _ => false,
+    };
     pair.ssd.is_memory()
         && unused
         && now.job == Job::None
@@ -366,22 +374,28 @@ fn access(record: &CacheRecord, pair: &Pair, facts: &Facts) -> Access {
     }
 }
 
-/// `may_return`: a mapping that passes through may use its SSD again.
+/// What holds of a mapping that passes through.
+struct Passing {
+    /// The mapping may use its SSD again.
+    may_return: bool,
+    /// The loss of its SSD is on record, and nobody removes the cache. So a mapping that leads to a disk of before ends.
+    ends_without_disk: bool,
+}
+
 fn link(
     pair: &Pair,
     seen: &Seen<'_>,
     ssd: Option<&Device>,
     status: Option<&Status>,
-    may_return: bool,
+    passing: &Passing,
 ) -> Link {
     let device = mapped(seen.facts, pair);
     let Some(live) = seen.live else {
         return Link::None;
     };
     let leads = leads_to(live, pair, seen.facts);
-    // That it passed through is put on record first.
-    if !live.attached && (leads || !pair.copies_stale) {
-        return match leads && may_return {
+    if !live.attached && (leads || !passing.ends_without_disk) {
+        return match leads && passing.may_return {
             true => Link::PassesThroughBeside,
             false => Link::PassesThrough,
         };

@@ -10,7 +10,7 @@ udevadm settle
 source=$(findmnt --noheadings --output SOURCE /home/anna/Archive)
 table=$(dmsetup table --target tandem)
 maps=$(dmsetup ls 2>/dev/null | grep -c '^tandem-')
-caches=$(ls /var/lib/tandem/caches 2>/dev/null | wc -l)
+caches=$(ls /var/lib/tandem/caches/*.json 2>/dev/null | wc -l)
 case "$source/$maps/$caches" in
 /dev/sd*/0/0)
 	echo plain

@@ -131,10 +131,6 @@ impl DeviceMapper {
         let live = live.iter().find(|live| live.uuid == pair.uuid);
         // Memory is empty each time, so its format is always new.
         let new = new || pair.ssd.is_memory();
-        let ssd = match pair.ssd.is_memory() && live.is_none_or(|live| !live.attached) {
-            true => self.make_memory(pair).await?,
-            false => self.locate(&pair.ssd).await?,
-        };
         // The mapping is in use and gets its SSD under the mounted file system.
         let attaches = new || pair.target == Target::DmCache;
         let detached = attaches && live.is_some_and(|live| !live.attached);
@@ -142,6 +138,10 @@ impl DeviceMapper {
             // The disk was plugged in again under a file system that knows nothing of what has changed on the disk since.
             return Err(Failure::new(Kind::DeviceChanged).device(&origin.ident.text));
         }
+        let ssd = match pair.ssd.is_memory() && live.is_none_or(|live| !live.attached) {
+            true => self.make_memory(pair).await?,
+            false => self.locate(&pair.ssd).await?,
+        };
         let live = live.filter(|live| live.attached);
         let ssd_number = crate::machine::blocks::number(&ssd.ident.text.name);
         let back = live.is_some_and(|live| ssd_number.as_ref() != Some(&live.ssd));

@@ -4,7 +4,7 @@
 use super::{CACHE, CACHES, FOLDER, Store};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -179,6 +179,31 @@ fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     file.write_all(bytes)?;
     file.sync_all()?;
     Ok(beside)
+}
+
+/// Makes records whole again that only their copies have, and removes copies without a record, as a cut leaves of a first
+/// record.
+pub(super) fn mend(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let copy = entry?.path();
+        if copy.extension().is_none_or(|e| e != COPY_EXTENSION) {
+            continue;
+        }
+        let record = copy.with_extension("json");
+        let is_sound = |text: &[u8]| serde_json::from_slice::<IgnoredAny>(text).is_ok();
+        match fs::read(&record) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => remove(&copy)?,
+            Ok(text) if is_sound(&text) => {}
+            _ => {
+                let text = fs::read(&copy)?;
+                if is_sound(&text) {
+                    fs::rename(write_beside(&record, &text)?, &record)?;
+                    flush_folder_of(&record)?;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Removes half-written files. A read-only root must not keep disks from being held: there these files stay until the
