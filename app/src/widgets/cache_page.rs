@@ -29,6 +29,7 @@ use crate::a11y;
 use crate::client::Client;
 use crate::display::{Place, cache_name, full_name, health_words, mode_words, target_words};
 use crate::model::objects::CacheObject;
+use crate::model::range::Range;
 use crate::model::store::Store;
 use crate::widgets::chart::Chart;
 use crate::widgets::figure_list::FigureRow;
@@ -329,7 +330,10 @@ impl CachePage {
         self.refresh();
         self.refresh_numbers();
         self.refresh_rates();
-        self.refresh_chart();
+        // The numbers come with the live chart.
+        if self.range() != Range::Live {
+            self.refresh_chart();
+        }
     }
 
     /// The service was started again: has it take a sample each second while the page shows a cache.

@@ -88,7 +88,7 @@ impl ErrorView {
     /// Shows this failure.
     pub fn show(&self, failure: &Failure) {
         let imp = self.imp();
-        // Somebody may be reading the details.
+        // The person may be reading the details of this failure.
         if imp.shown.replace(Some(failure.clone())).as_ref() == Some(failure) {
             return;
         }

@@ -13,7 +13,7 @@ mod imp {
     #[properties(wrapper_type = super::LegendEntry)]
     #[template(file = "legend_entry.ui")]
     pub struct LegendEntry {
-        /// What the color stands for.
+        /// The words for the color.
         #[template_child]
         #[property(name = "label", set = Self::set_label, type = String)]
         pub words: TemplateChild<gtk::Label>,

@@ -29,23 +29,17 @@ pub async fn caches(connection: &Connection) -> Result<Vec<CacheProxy<'static>>,
 /// Characters of a UUID that name a cache at the least.
 const UUID_PART: usize = 4;
 
-/// Which of these caches `wanted` names. Each cache: its UUID, and its names. What is named exactly is never what only
-/// begins alike.
-fn named(caches: &[(&str, [&str; 2])], wanted: &str) -> Vec<usize> {
-    let places = |meant: Vec<bool>| -> Vec<usize> {
-        let all = meant.into_iter().enumerate();
-        all.filter_map(|(at, meant)| meant.then_some(at)).collect()
-    };
-    let is_exact = |(uuid, names): &(&str, [&str; 2])| *uuid == wanted || names.contains(&wanted);
-    let exact = places(caches.iter().map(is_exact).collect());
-    match wanted.len() {
-        0 => Vec::new(),
-        UUID_PART.. if exact.is_empty() => {
-            let begins = |(uuid, _): &(&str, [&str; 2])| uuid.starts_with(wanted);
-            places(caches.iter().map(begins).collect())
-        }
-        _ => exact,
+/// The caches that `wanted` names, each given with its UUID and its names. An exact name comes first; else the beginning of a
+/// UUID names caches. The beginning of a name names none.
+fn named<T>(caches: Vec<(T, [String; 3])>, wanted: &str) -> Vec<T> {
+    if wanted.is_empty() {
+        return Vec::new();
     }
+    let is_exact = |(_, names): &(T, [String; 3])| names.iter().any(|name| name == wanted);
+    let (exact, mut others): (Vec<_>, Vec<_>) = caches.into_iter().partition(is_exact);
+    others.retain(|(_, [uuid, ..])| wanted.len() >= UUID_PART && uuid.starts_with(wanted));
+    let meant = if exact.is_empty() { others } else { exact };
+    meant.into_iter().map(|(cache, _)| cache).collect()
 }
 
 /// The cache with this name or UUID, or with a UUID that begins so; the only cache if `wanted` is none.
@@ -55,19 +49,17 @@ pub async fn one(
 ) -> Result<CacheProxy<'static>, Ending> {
     let mut found = caches(connection).await?;
     if let Some(wanted) = wanted {
-        let mut names = Vec::new();
-        for cache in &found {
-            // A service of an older version gives no names.
-            let chosen = cache.chosen_name().await.unwrap_or_default();
-            names.push((cache.uuid().await?, cache.name().await?, chosen));
+        let mut caches = Vec::new();
+        for cache in found {
+            let names = [
+                cache.uuid().await?,
+                cache.name().await?,
+                // A service of an older version gives no names.
+                cache.chosen_name().await.unwrap_or_default(),
+            ];
+            caches.push((cache, names));
         }
-        let names: Vec<_> = names
-            .iter()
-            .map(|(uuid, name, chosen)| (uuid.as_str(), [name.as_str(), chosen.as_str()]))
-            .collect();
-        let meant = named(&names, wanted);
-        let mut at = 0..;
-        found.retain(|_| at.next().is_some_and(|at| meant.contains(&at)));
+        found = named(caches, wanted);
     }
     match (found.pop(), found.is_empty(), wanted) {
         (Some(cache), true, _) => Ok(cache),
@@ -89,11 +81,12 @@ mod tests {
     #[test]
     fn a_cache_is_named_exactly_or_by_the_beginning_of_its_uuid() {
         let caches = [
-            ("ab12cd34", ["sda1", "Archive"]),
-            ("ab12ef56", ["sdb1", "Archive2"]),
-            ("0099aabb", ["sdc1", ""]),
-        ];
-        let named = |wanted| named(&caches, wanted);
+            (0, ["ab12cd34", "sda1", "Archive"]),
+            (1, ["ab12ef56", "sdb1", "Archive2"]),
+            (2, ["0099aabb", "sdc1", ""]),
+        ]
+        .map(|(number, names)| (number, names.map(str::to_owned)));
+        let named = |wanted| named(caches.to_vec(), wanted);
         assert_eq!(named("Archive"), [0]);
         assert_eq!(named("sdb1"), [1]);
         assert_eq!(named("ab12cd34"), [0]);

@@ -153,12 +153,11 @@ pub fn remove_table(ident: &Ident) -> io::Result<bool> {
     let folder = Path::new("/sys/dev/block").join(number);
     // Of a table that cannot be read the kernel shows no partition either.
     file.read_exact_at(&mut [0; PROBE_BYTES], 0)?;
-    // While the table is read anew, neither the kernel nor UDisks2 shows partitions. Nobody else has it read now.
-    let read = match has_partitions(&folder)? {
-        true => return Ok(false),
-        false => read_partitions(&file),
-    };
-    match read {
+    if has_partitions(&folder)? {
+        return Ok(false);
+    }
+    // Another program may have had the table read: until that has ended, the kernel shows no partition.
+    match read_partitions(&file) {
         Err(e) if e.kind() == io::ErrorKind::ResourceBusy => return Ok(false),
         other => other?,
     }

@@ -374,7 +374,7 @@ fn access(record: &CacheRecord, pair: &Pair, facts: &Facts) -> Access {
     }
 }
 
-/// What holds of a mapping that passes through.
+/// Two facts about a mapping that passes through.
 struct Passing {
     /// The mapping may use its SSD again.
     may_return: bool,

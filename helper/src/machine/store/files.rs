@@ -133,7 +133,7 @@ impl Store {
     }
 }
 
-/// What is in a file, or in its copy where the file cannot be read.
+/// Reads a file, or its copy where the file cannot be read.
 fn read_either<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
     let read = |path: &Path| -> io::Result<T> { Ok(serde_json::from_slice(&fs::read(path)?)?) };
     read(path).or_else(|e| {

@@ -144,7 +144,7 @@ fn a_record_that_cannot_be_read_has_a_copy() {
         let text = fs::read_to_string(&file).unwrap();
         assert!(text.contains("may_be_dirty"), "{text}");
     }
-    // What was removed does not come back.
+    // A removed record does not come back.
     store.drop_cache(&uuid).unwrap();
     assert_eq!(
         fs::read_dir(folder.path().join("caches")).unwrap().count(),

@@ -144,10 +144,7 @@ async fn memory_that_programs_need_is_given_back_and_taken_again() {
             levers.fail_next(StepKind::FreeSsd).await.unwrap();
         }
         levers.set_memory_available(GIB).await.unwrap();
-        until("the disk alone", async || {
-            is(&cache, CacheState::Bypass, "memory-needed", &mounts).await
-        })
-        .await;
+        disk_alone(&cache, &mounts).await;
         // At the second attempt if the first fails.
         no_memory(&bench).await;
         let ssd = cache.ssd_text().await.unwrap();
@@ -167,13 +164,18 @@ async fn memory_that_programs_need_is_given_back_and_taken_again() {
     }
     // A cache without its memory can be removed.
     levers.set_memory_available(0).await.unwrap();
-    until("the memory is given back", async || {
-        is(&cache, CacheState::Bypass, "memory-needed", &mounts).await
-    })
-    .await;
+    disk_alone(&cache, &mounts).await;
     bench.machine.remove(&cache).await.unwrap();
     assert!(bench.machine.caches().await.is_empty());
     bench.nothing_lost().await;
+}
+
+/// Waits until a cache has given its memory back, under its mounts.
+async fn disk_alone(cache: &CacheProxy<'_>, mounts: &[String]) {
+    until("the disk alone", async || {
+        is(cache, CacheState::Bypass, "memory-needed", mounts).await
+    })
+    .await;
 }
 
 /// Waits until no cache has memory.
@@ -213,10 +215,7 @@ async fn a_disk_plugged_in_again_gets_no_memory_under_its_old_mount() {
     let cache = bench.the_cache().await;
     let mounts = cache.mount_points().await.unwrap();
     levers.set_memory_available(GIB).await.unwrap();
-    until("the disk alone", async || {
-        is(&cache, CacheState::Bypass, "memory-needed", &mounts).await
-    })
-    .await;
+    disk_alone(&cache, &mounts).await;
     levers.replug(&bench.spec.origin).await.unwrap();
     levers.set_memory_available(8 * GIB).await.unwrap();
     // Three times as long as a cache waits that has room.
