@@ -112,7 +112,7 @@ static void write_super(struct resized *r, struct cache *to, u32 flags, struct c
 	}
 }
 
-/* Gives the cache @sectors of the SSD. False: too few. */
+/* Gives the cache @sectors of the SSD. False: too few, or as many as now, which is no change. */
 static bool resize(struct resized *r, u64 sectors)
 {
 	static _Thread_local u8 buffer[TD_LOAD_BYTES] __attribute__((aligned(8)));
@@ -120,7 +120,8 @@ static bool resize(struct resized *r, u64 sectors)
 	u64 sector, data, end;
 	u32 flags, count;
 
-	if (td_super_resize(&r->c.super, sectors, &to.super) != TD_SUPER_OK)
+	if (sectors == r->c.super.ssd_sectors ||
+	    td_super_resize(&r->c.super, sectors, &to.super) != TD_SUPER_OK)
 		return false;
 	must(td_super_holds(&to.super), "the new regions cannot be");
 	must(to.super.ssd_sectors == sectors, "another size than asked for");
