@@ -27,19 +27,21 @@ static u32 nth_slot(const struct td_engine *e, struct td_place p, u64 frame,
 			  frame);
 }
 
+/* Is @v of a slot that holds @frame? Hardly a word has a half of the tag, so it is looked at first. */
+static env_inline bool holds(u64 v, u64 frame)
+{
+	return unlikely((u32)v == (u32)frame) && td_word_has(v, frame);
+}
+
 /* The slot from @slot up to @end, in steps of @step, that holds @frame; or TD_NO_SLOT. */
 static env_inline u32 find_between(const struct td_engine *e, u64 frame, u32 slot, u32 end,
 				   u32 step)
 {
 	const struct td_word *stop = &e->words[end];
 
-	for (const struct td_word *w = &e->words[slot]; w != stop; w += step) {
-		/* Hardly a word has the tag, so it is looked at first. */
-		u64 differs = td_word_load(w) ^ frame;
-
-		if (unlikely(!(differs & TD_W_TAG)) && differs & TD_W_STATE)
+	for (const struct td_word *w = &e->words[slot]; w != stop; w += step)
+		if (holds(td_word_load(w), frame))
 			return (u32)(w - e->words);
-	}
 	return TD_NO_SLOT;
 }
 
@@ -74,12 +76,9 @@ u32 td_index_find_near(const struct td_engine *e, u64 frame, u32 *near)
 	w = &e->words[td_slot_at(&e->layout, p.base, 0, frame)];
 	stop = w + (td_ways(&e->layout) << e->layout.run_shift);
 	for (; w != stop; w += step) {
-		u64 differs = td_word_load(w) ^ frame;
-		u64 before = td_word_load(w - 1) ^ (frame - 1);
-
-		if (unlikely(!(differs & TD_W_TAG)) && differs & TD_W_STATE)
+		if (holds(td_word_load(w), frame))
 			return (u32)(w - e->words);
-		if (unlikely(!(before & TD_W_TAG)) && before & TD_W_STATE)
+		if (holds(td_word_load(w - 1), frame - 1))
 			*near = (u32)(w - 1 - e->words);
 	}
 	return TD_NO_SLOT;
