@@ -123,7 +123,7 @@ impl Kind {
     fn machine(self) -> (&'static str, &'static str) {
         match self {
             Self::Cost => ("brd:rd_nr=3:rd_size=65536", "1024"),
-            Self::Time | Self::Drain => ("brd:rd_nr=3:rd_size=16777216", "3072"),
+            Self::Time | Self::Drain => ("brd:rd_nr=3:rd_size=16777216", "4096"),
         }
     }
 }

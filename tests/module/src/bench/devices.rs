@@ -41,22 +41,20 @@ impl Base {
         }
     }
 
-    /// Three RAM disks, all pages of which are there: how deep the kernel looks for one depends on the last that there
-    /// is, and making one costs more than using it.
+    /// Three RAM disks, all pages of which are there.
     pub fn ram() -> Result<Self> {
         let base = Self::of_ram();
         for path in [&base.disk, &base.ssd, &base.metadata] {
-            let (file, zeroes) = (io::direct(path)?, Buffer::new(io::MIB)?);
-            for at in (0..io::size(path)?).step_by(io::MIB) {
-                file.write_all_at(&zeroes, at as u64)?;
-            }
+            make_pages(path, io::size(path)?)?;
         }
         Ok(base)
     }
 
-    /// A model of a disk and one of an SSD, on two of the RAM disks, which have memory only for what is written.
+    /// A model of a disk and one of an SSD, on two of the RAM disks. That of the disk has memory only for what is written.
+    /// That of the SSD has all of its pages: else a cache that writes a place for the first time would be the slower one.
     pub fn models() -> Result<Self> {
         let mut base = Self::of_ram();
+        make_pages(&base.ssd, MODEL_SSD)?;
         for (path, kind, bytes) in [
             (&mut base.disk, "disk", MODEL_DISK),
             (&mut base.ssd, "ssd", MODEL_SSD),
@@ -73,6 +71,16 @@ impl Base {
         }
         Ok(base)
     }
+}
+
+/// Writes the first bytes of a RAM disk, so that their pages are there: how deep the kernel looks for a page depends on the
+/// last that there is, and making one costs more than using it.
+fn make_pages(ram: &Path, bytes: usize) -> Result<()> {
+    let (file, zeroes) = (io::direct(ram)?, Buffer::new(io::MIB)?);
+    for at in (0..bytes).step_by(io::MIB) {
+        file.write_all_at(&zeroes, at as u64)?;
+    }
+    Ok(())
 }
 
 enum Hits {
