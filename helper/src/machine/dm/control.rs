@@ -12,6 +12,7 @@ mod prepare;
 mod reading;
 mod repeat;
 mod shutdown;
+mod through;
 mod undisturbed;
 
 pub use self::failure::{DmFailure, explain};
@@ -29,7 +30,7 @@ use crate::model::live::LiveMapping;
 use devicemapper::{DM, DevId, DmFlags, DmName, DmOptions, DmUuid};
 use rustix::io::Errno;
 use std::path::Path;
-use tandem_api::{CacheState, DirtyLimit, Mode, Target};
+use tandem_api::{DirtyLimit, Mode, Target};
 
 /// The folder in which the kernel shows each block device by its number.
 const NUMBERS: &str = "/sys/dev/block";
@@ -315,43 +316,6 @@ impl Control {
     /// Loads a table that passes everything to these disks, one behind the other.
     fn load_disks(&self, uuid: &str, disks: &[Linear]) -> DmResult<()> {
         self.load(uuid, &lines_of(disks, 0))
-    }
-
-    /// Makes a mapping pass everything to `device`, if the mapping exists. In one call the kernel suspends the
-    /// mapping (which freezes the file system and waits for requests), swaps the tables and resumes. So a crash
-    /// leaves the mapping as before or as after. Where dm-cache has lost its SSD, the file system is not frozen: its writes
-    /// fail, so it cannot freeze. Nor is it frozen where the cache is in memory, which has nothing that the disk lacks: to
-    /// freeze the file system of a slow disk takes long, and programs need the memory now.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    pub fn pass_through(&self, pair: &Pair, device: &Linear) -> DmResult<()> {
-        let uuid = pair.uuid.as_str();
-        let entries = self.entries()?;
-        let ours = |e: &&Entry| e.uuid == uuid && e.active && e.table.cached;
-        let Some(table) = entries.iter().find(ours).map(|e| &e.table) else {
-            self.drop_parts(uuid);
-            return Ok(());
-        };
-        let is_lost = table.target == DM_CACHE
-            && (table.devices.get(1).is_none_or(String::is_empty)
-                || self
-                    .status(uuid)
-                    .is_ok_and(|line| line.state == CacheState::Bypass.as_str()));
-        let flags = match is_lost || pair.ssd.is_memory() {
-            true => DmFlags::DM_SKIP_LOCKFS,
-            false => DmFlags::empty(),
-        };
-        self.with(uuid, |id| {
-            let disk = Linear {
-                sectors: length(&self.table(id)?),
-                ..device.clone()
-            };
-            self.load_disks(uuid, &[disk])?;
-            self.swap_with(id, flags)
-        })?;
-        self.drop_parts(uuid);
-        Ok(())
     }
 
     /// The table in force: start, length, target and parameters of each line.
