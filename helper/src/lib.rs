@@ -14,6 +14,8 @@ pub mod host;
 pub mod kinds;
 pub mod machine;
 pub mod model;
+#[cfg(test)]
+mod program_for_test;
 #[cfg(feature = "service")]
 pub mod service;
 pub mod start;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The scripts of the Debian package and our hook for initramfs-tools, run with programs that note how they are called.
 
+use crate::program_for_test;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -53,9 +53,8 @@ impl Machine {
     fn program(&self, path: &str, more: &str) {
         let log = self.0.path().join("log");
         let note = format!("echo \"${{0##*/}} $*\" >>{}", log.display());
-        self.put(path, &format!("#!/bin/sh\n{note}\n{more}\n"));
-        let runs = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(self.0.path().join(path), runs).unwrap();
+        let text = format!("#!/bin/sh\n{note}\n{more}\n");
+        program_for_test::make(&self.0.path().join(path), &text);
     }
 
     /// Runs a script of the package, and returns what it said.

@@ -151,7 +151,7 @@ fn mokutil(root: &Path, words: &[&str], key: &Path, input: &str) -> std::io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use crate::program_for_test;
 
     struct Machine(tempfile::TempDir);
 
@@ -168,9 +168,8 @@ mod tests {
 
         /// A mokutil that notes its arguments and its input.
         fn mokutil(&self, script: &str) {
-            self.file(MOKUTIL, &format!("#!/bin/sh\n{script}\n"));
-            let mode = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(self.0.path().join(MOKUTIL), mode).unwrap();
+            let text = format!("#!/bin/sh\n{script}\n");
+            program_for_test::make(&self.0.path().join(MOKUTIL), &text);
         }
 
         fn not_built(&self) -> (ModuleProblem, String) {

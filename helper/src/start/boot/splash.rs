@@ -127,7 +127,6 @@ mod tests {
     use crate::machine::blocks::{BlockDevice, Found};
     use crate::model::action::Pair;
     use crate::model::record::CacheRecord;
-    use std::os::unix::fs::PermissionsExt;
     use tandem_api::Mode;
 
     fn cache() -> Cache {
@@ -177,14 +176,12 @@ mod tests {
     #[test]
     fn each_message_is_shown_once_and_hidden_and_a_program_that_hangs_is_left() {
         let folder = std::env::temp_dir().join(format!("tandem-splash-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
         let (program, told) = (folder.join("plymouth"), folder.join("told"));
         let script = format!(
             "#!/bin/sh\necho \"$@\" >>{}\n[ \"$2\" != --text=slow ] || exec sleep 1000\n",
             told.display()
         );
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        crate::program_for_test::make(&program, &script);
         let name = program.into_os_string().into_string().unwrap();
         let mut splash = Splash {
             program: Some(name.leak()),
