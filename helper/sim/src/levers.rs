@@ -346,29 +346,13 @@ impl Simulation {
 
     async fn replug(&self, block: OwnedObjectPath) -> Result<(), Failure> {
         if let Ok(name) = self.name_of(&block) {
-            self.0.change(|s| {
-                let gone = s.blocks.remove(&name);
-                s.away.extend(gone.map(|gone| (name, gone, None)));
-                s.halt_orphans();
-            });
+            self.0.pull_out(&name);
             // The service notices that the device is gone.
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        self.0.change(|s| {
-            let back = s
-                .away
-                .iter()
-                .position(|(name, ..)| block_path(name) == block.as_str());
-            let (name, block, drive) = back
-                .map(|index| s.away.remove(index))
-                .ok_or_else(|| Failure::new(Kind::InvalidArgument).name("block"))?;
-            s.next_diskseq += 1;
-            let diskseq = s.next_diskseq;
-            s.drives
-                .extend(drive.map(|drive| (block.drive.clone(), drive)));
-            s.blocks.insert(name, Block { diskseq, ..block });
-            Ok::<_, Failure>(())
-        })?;
+        if !self.0.put_back(block.as_str()) {
+            return Err(Failure::new(Kind::InvalidArgument).name("block"));
+        }
         self.0.synced().await;
         Ok(())
     }

@@ -30,6 +30,7 @@ use tandem_api::{Failure, Kind, NameChange, SECTOR_BYTES, StepKind};
 use tandem_helper::host::traits::Computer;
 use tandem_helper::model::facts::{Mounter, StartEntry};
 use tokio::time::{Instant, timeout};
+use world::{Block, block_path};
 
 /// The host over a [`World`].
 pub struct Simulated {
@@ -103,6 +104,37 @@ impl World {
     /// How long a drain waits from now on for a disk that fails all writes.
     pub fn set_stall_limit(&self, time: Duration) {
         self.read_mut(|scene| scene.stall_limit = time);
+    }
+
+    /// A device that is not mounted is pulled out.
+    pub fn pull_out(&self, name: &str) {
+        self.change(|scene| {
+            let gone = scene.blocks.remove(name);
+            scene
+                .away
+                .extend(gone.map(|gone| (name.to_owned(), gone, None)));
+            scene.halt_orphans();
+        });
+    }
+
+    /// A device with this object path that was pulled out comes back, as another one for the kernel. False: there is none.
+    pub fn put_back(&self, object: &str) -> bool {
+        self.change(|scene| {
+            let back = scene
+                .away
+                .iter()
+                .position(|(name, ..)| block_path(name) == object);
+            let Some((name, block, drive)) = back.map(|index| scene.away.remove(index)) else {
+                return false;
+            };
+            scene.next_diskseq += 1;
+            let diskseq = scene.next_diskseq;
+            scene
+                .drives
+                .extend(drive.map(|drive| (block.drive.clone(), drive)));
+            scene.blocks.insert(name, Block { diskseq, ..block });
+            true
+        })
     }
 
     /// The machine is switched off and on again. Then no cache is assembled, and only the file systems of fstab are

@@ -122,9 +122,12 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
             Ok(())
         }
         Action::Mount(device, mount) => {
-            let name = scene
-                .mount_device(device)
-                .ok_or_else(|| failed("no such device"))?;
+            let name = match device {
+                MountDevice::Origin(ident) => scene.locate(ident)?,
+                MountDevice::Mapping(_) => scene
+                    .mount_device(device)
+                    .ok_or_else(|| failed("no such device"))?,
+            };
             if matches!(device, MountDevice::Origin(_)) && scene.has_holder(&name) {
                 return Err(failed("device is busy"));
             }

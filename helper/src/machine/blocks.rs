@@ -47,6 +47,13 @@ pub fn boot_id() -> String {
     line("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
+/// Whether a device of this boot was unplugged since: the kernel has none of its name, or another disk there. UDisks2 may
+/// have noticed that already, or not yet.
+pub fn has_left(ident: &Ident) -> bool {
+    let is_there = |name: &str| Sysfs::read(name).is_some_and(|now| now.diskseq == ident.diskseq);
+    ident.boot == boot_id() && !is_there(&ident.text.name)
+}
+
 /// `major:minor` of a block device.
 pub fn number(name: &str) -> Option<String> {
     line(sysfs(name).join("dev"))

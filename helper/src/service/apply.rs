@@ -22,7 +22,7 @@ pub use other::remove as remove_other;
 use crate::decide::plan::Plan;
 use crate::host::Host;
 use crate::machine::store::Store;
-use crate::model::action::Action;
+use crate::model::action::{Action, MountDevice};
 use crate::model::live::Status;
 use crate::model::record::Intent;
 use std::io;
@@ -116,6 +116,12 @@ pub async fn recover(
         JobKind::Resize => resize::recover(host, store, intent, watcher).await,
         JobKind::MakePlain => Err(Failure::new(Kind::WrongState)),
     }
+}
+
+/// Whether nothing is left to do of an action that failed so: a disk that was unplugged took its mounts with it, and what
+/// is plugged in again is mounted by the system, if at all.
+fn is_moot(action: &Action, failure: &Failure) -> bool {
+    matches!(action, Action::Mount(MountDevice::Origin(_), _)) && failure.kind == Kind::DeviceGone
 }
 
 /// Whether the mapping of a cache uses its SSD.

@@ -4,6 +4,7 @@
 use super::guards::DeviceNode;
 use super::{CHANGE_TIMEOUT, DeviceMapper, blocking, shown, step};
 use crate::host::systemd;
+use crate::machine::blocks::has_left;
 use crate::machine::mounts::held;
 use crate::machine::mounts::table::Mounts;
 use crate::machine::mounts::{moved, users};
@@ -73,12 +74,17 @@ impl DeviceMapper {
             .detail(failure.detail))
     }
 
-    /// Mounts the file system of a device as it was. A file system that is mounted there already is no error.
+    /// Mounts the file system of a device as it was. A file system that is mounted there already is no error, nor one that
+    /// a user has unmounted since.
     pub(super) async fn mount(&self, device: &MountDevice, mount: &Mount) -> Result<(), Failure> {
-        let place = self
-            .mount_place(device)
-            .await?
-            .ok_or_else(|| step("no such device"))?;
+        let Some(place) = self.mount_place(device).await? else {
+            return Err(match device {
+                MountDevice::Origin(ident) if has_left(ident) => {
+                    Failure::new(Kind::DeviceGone).device(&ident.text)
+                }
+                _ => step("no such device"),
+            });
+        };
         if place.mounted_at(&mount.point)? {
             note_moved(&place, mount).await;
             return Ok(());
@@ -110,6 +116,11 @@ impl DeviceMapper {
         }
         if place.mounted_at(&mount.point)? {
             note_moved(&place, mount).await;
+            return Ok(());
+        }
+        let now = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
+        if !now.covered(&mount.point) {
+            tracing::info!("{} was unmounted at once", mount.point);
             return Ok(());
         }
         // The unit mounted the file system from another device. No mount is better than a mount that bypasses the

@@ -3,7 +3,7 @@
 
 use super::drain::drain;
 use super::undo::data_after;
-use super::{Outcome, Watcher, attached, named, not_recorded, unwritten};
+use super::{Outcome, Watcher, attached, is_moot, named, not_recorded, unwritten};
 use crate::host::Host;
 use crate::machine::dm::message::{Flush, Message};
 use crate::machine::store::Store;
@@ -130,7 +130,10 @@ async fn carry_out(
         // In another boot nothing is mounted as planned. A program that uses the file system keeps it, and then the
         // kernel refuses to remove the mapping.
         Action::Mount(..) | Action::Unmount(..) if intent.boot_id != host.boot_id() => Ok(()),
-        _ => apply(host, intent, &action).await,
+        _ => match apply(host, intent, &action).await {
+            Err(e) if is_moot(&action, &e) => Ok(()),
+            applied => applied,
+        },
     };
     ended.map_err(|failure| named(failure, &action))
 }

@@ -3,7 +3,7 @@
 
 use super::creation::{is_creation, to_be_undone};
 use super::settle::settle;
-use super::{Watcher, not_recorded, unwritten};
+use super::{Watcher, is_moot, not_recorded, unwritten};
 use crate::host::Host;
 use crate::machine::store::Store;
 use crate::model::action::Action;
@@ -97,7 +97,9 @@ pub(super) async fn undo(
                     left: before.chain(left).collect(),
                 };
             }
-            if let Err(e) = host.apply(&action).await {
+            if let Err(e) = host.apply(&action).await
+                && !is_moot(&action, &e)
+            {
                 tracing::error!(step = %action.kind(), "cannot undo: {e}");
                 // Without a mapping, an SSD that is not wiped does no harm. Once the SSD is wiped, a record in an
                 // initial file system does no harm.
