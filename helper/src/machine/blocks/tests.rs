@@ -360,3 +360,23 @@ fn each_name_of_a_drive_is_tried() {
     };
     assert!(!all.contains(&elsewhere.origin_id()));
 }
+
+#[test]
+fn a_device_has_left_when_the_kernel_has_none_or_another_of_its_name() {
+    let of_boot = |name: &str, boot: String| {
+        let mut ident = record().pair.origin;
+        (ident.text.name, ident.boot, ident.diskseq) = (name.to_owned(), boot, u64::MAX);
+        ident
+    };
+    assert!(has_left(&of_boot("no-such-device", boot_id())));
+    assert!(!has_left(&of_boot("no-such-device", "before".to_owned())));
+    // Any disk of the machine that runs the test.
+    let names = std::fs::read_dir("/sys/class/block").into_iter().flatten();
+    let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    for now in names.filter_map(|name| Sysfs::read(&name)).take(1) {
+        let mut ident = of_boot(&now.name, boot_id());
+        assert!(has_left(&ident));
+        ident.diskseq = now.diskseq;
+        assert!(!has_left(&ident));
+    }
+}
