@@ -165,16 +165,7 @@ impl Desk {
 
     fn without_dm_cache(&mut self, run: &Run) -> Result<()> {
         let module = "$(find /lib/modules/$(uname -r) -name 'dm-cache.ko*' | sed 's/.away$//')";
-        let update = format!("depmod && {}", self.generator.update);
-        let told = self.sh(&format!("mv {module} {module}.away && {update} 2>&1"))?;
-        ensure!(told.contains("has no module"), "the tool says: {told}");
-        self.power_off(run)?;
-        self.start(run, "root=LABEL=guest", true)?;
-        self.is_cached("/", false)?;
-        self.save("through-the-cache")?;
-        self.all_there()?;
-        self.sh(&format!("mv {module}.away {module} && {update}"))?;
-        self.power_off(run)?;
+        self.starts_without(module, run)?;
         self.started(run, "root=LABEL=guest", false)
     }
 }
