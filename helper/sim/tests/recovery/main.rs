@@ -23,6 +23,7 @@ mod pending;
 mod reboot;
 mod resize;
 mod undo;
+mod unplugged;
 mod writeback;
 
 use mortal::Mortal;

@@ -2,7 +2,7 @@
 //! Creations that fail late and are undone. The unmount of the undo writes data through the cache.
 
 use crate::mortal::Mortal;
-use crate::{Folder, UUID, creation_in, facts, path, removal, state};
+use crate::{Folder, UUID, creation_in, facts, path, state};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -176,39 +176,4 @@ async fn a_failure_says_exactly_what_could_not_be_restored() {
             (StepKind::Unmount, "sda1", "/media/anna/Archive"),
         ]
     );
-}
-
-/// The service dies before its step that has the disk mounted again, or would, and the disk is unplugged and plugged in
-/// again. The kernel takes the disk for another one, and the system mounts it, if at all.
-#[tokio::test]
-async fn a_disk_that_left_leaves_no_job_that_never_ends() {
-    for removes in [false, true] {
-        let world = Arc::new(World::default());
-        world.set_step_time(Duration::ZERO);
-        let folder = Folder::new(&format!("left-{removes}"));
-        let store = Store::open(&folder.0).unwrap();
-        let host = Simulated::new(world.clone());
-        let mut plan = creation_in(&host, Mode::Writethrough).await;
-        let mut dies_at = StepKind::Map;
-        if removes {
-            apply::run(&host, &store, &plan, 0, &Unwatched)
-                .await
-                .unwrap();
-            (plan, dies_at) = (removal(&host, &store).await, StepKind::Mount);
-        }
-        let at = plan.actions.iter().position(|a| a.kind() == dies_at);
-        let mortal = Mortal::new(&world, at.unwrap(), false);
-        let job = apply::run(&mortal, &store, &plan, 0, &Unwatched);
-        assert!(mortal.until_death(job).await);
-        world.pull_out("sda1");
-        assert!(world.put_back(path("sda1").as_str()));
-        let intent = store.intents().pop().unwrap();
-        apply::recover(&host, &store, intent, &Unwatched)
-            .await
-            .unwrap();
-        assert!(store.intents().is_empty() && store.caches().is_empty());
-        let facts = facts(&host).await;
-        let disk = facts.device(path("sda1").as_str()).unwrap();
-        assert!(disk.mounts.is_empty(), "removes: {removes}");
-    }
 }
