@@ -43,6 +43,7 @@
 #include "ledger_int.h"
 
 #define OLD_TICKS	8	/* a mark without writes for so long may go */
+#define BUSY_TICKS	64	/* so long old marks stay at most while the disk is written to */
 #define AROUND_SHIFT_MAX 9	/* log2 of the most regions around a lone write */
 #define AHEAD_MAX	(1u << AROUND_SHIFT_MAX)	/* regions: one step sets them */
 
@@ -453,7 +454,8 @@ void td_marks_tick(struct td_engine *e)
 	l->tick++;
 	if (!l->marks_set || l->tick % OLD_TICKS)
 		return;
-	if (l->disk_unflushed)
+	/* A flush holds up the writes that the disk has, and file systems ask for flushes themselves. */
+	if (l->disk_unflushed && (!l->inflight || l->tick % BUSY_TICKS == 0))
 		td_flush_want(e);
 	/* A pass for a flush goes on until its end. */
 	if (l->clear_at == l->nr_marks || l->clear_aged)
