@@ -3,6 +3,7 @@
 
 mod discards;
 mod edges;
+mod marks;
 mod promotion;
 mod start;
 mod streams;
@@ -20,7 +21,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 29] = [
+pub const CASES: [(&str, Play); 30] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -132,6 +133,10 @@ pub const CASES: [(&str, Play); 29] = [
     (
         "a flush waits for a mark that is being cleared",
         cleared_mark,
+    ),
+    (
+        "old marks have the disk flushed soon, or, while it is written to, later",
+        marks::spare_a_busy_disk,
     ),
     (
         "a start whose SSD fails before the drop is on record is not done",
