@@ -57,7 +57,7 @@ const SYNCED: [Column; 3] = [
 ];
 
 /// The first that fits is told.
-const REASONS: [Reason; 9] = [
+const REASONS: [Reason; 10] = [
     Reason {
         figures: "",
         device: "rapiddisk-ssd",
@@ -70,6 +70,11 @@ const REASONS: [Reason; 9] = [
     },
     Reason {
         figures: "writes-32",
+        device: "dm-writecache",
+        why: PROCESSOR,
+    },
+    Reason {
+        figures: "sequential-writes",
         device: "dm-writecache",
         why: PROCESSOR,
     },
