@@ -124,8 +124,8 @@ fn perform(scene: &mut Scene, action: &Action) -> Result<(), Failure> {
         Action::Mount(device, mount) => {
             let name = match device {
                 MountDevice::Origin(ident) => scene.locate(ident)?,
-                MountDevice::Mapping(_) => scene
-                    .mount_device(device)
+                MountDevice::Mapping(pair) => scene
+                    .mapped(&pair.uuid)
                     .ok_or_else(|| failed("no such device"))?,
             };
             if matches!(device, MountDevice::Origin(_)) && scene.has_holder(&name) {

@@ -2,7 +2,7 @@
 //! The machine's block devices for the service: the facts of [`crate::machine::blocks`], and object paths, partition tables and
 //! drives of UDisks2.
 
-use crate::host::device_mapper::guards::DeviceNode;
+use crate::host::device_mapper::guards::{DeviceNode, mounts};
 use crate::host::device_mapper::{CHANGE_TIMEOUT, DeviceMapper, blocking, step};
 use crate::host::initramfs;
 use crate::host::smart;
@@ -93,7 +93,7 @@ impl Disks for DeviceMapper {
 
 /// The facts, with what UDisks2 says of the devices.
 fn read(objects: &ManagedObjects) -> Result<Facts, Failure> {
-    let mounts = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
+    let mounts = mounts()?;
     let swaps = crate::read_lossy("/proc/swaps").unwrap_or_default();
     let known = Machine::default()
         .block_devices()

@@ -36,11 +36,19 @@ impl DeviceNode {
 
     /// Whether it is what is mounted at a point.
     pub fn mounted_at(&self, point: &str) -> Result<bool, Failure> {
-        let mounts = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
+        let mounts = mounts()?;
         Ok(mounts
             .of(&self.number, &self.nodes)
             .any(|m| m.point == point))
     }
+}
+
+/// The mounts of the machine at this moment.
+///
+/// # Errors
+/// If the kernel does not tell them.
+pub fn mounts() -> Result<Mounts, Failure> {
+    Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))
 }
 
 /// Checks that no volume but the mapping of `pair` uses a device that becomes part of the mapping.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Mounts and unmounts the file systems of disks and caches, and finds the users of a busy file system.
 
-use super::guards::DeviceNode;
+use super::guards::{DeviceNode, mounts};
 use super::{CHANGE_TIMEOUT, DeviceMapper, blocking, shown, step};
 use crate::host::systemd;
 use crate::machine::blocks::has_left;
@@ -89,7 +89,7 @@ impl DeviceMapper {
             note_moved(&place, mount).await;
             return Ok(());
         }
-        let taken = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
+        let taken = mounts()?;
         if taken.covered(&mount.point) {
             // Another program made this mount.
             return Err(step(&format!(
@@ -118,7 +118,7 @@ impl DeviceMapper {
             note_moved(&place, mount).await;
             return Ok(());
         }
-        let now = Mounts::read().map_err(|e| Failure::new(Kind::Internal).detail(e))?;
+        let now = mounts()?;
         if !now.covered(&mount.point) {
             tracing::info!("{} was unmounted at once", mount.point);
             return Ok(());
