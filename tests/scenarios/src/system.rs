@@ -318,26 +318,15 @@ impl Desk {
 
     /// One counter of the cache of the running system.
     fn counter(&mut self, name: &str) -> Result<u64> {
-        self.counted(&format!(
-            "for (i = 1; i < NF; i++) if ($i == \"{name}\") print $(i + 1)"
-        ))
-    }
-
-    /// What the running system read past its SSD: sectors of Tandem, requests of dm-cache, which names no counter.
-    fn read_missed(&mut self) -> Result<u64> {
-        self.counted(
-            "if ($3 == \"cache\") print $9; else for (i = 1; i < NF; i++) if ($i == \"read_missed\") print $(i + 1)",
-        )
-    }
-
-    /// The number that awk prints with these words for the status of the cache of the running system.
-    fn counted(&mut self, awk: &str) -> Result<u64> {
+        // The words of dm-cache have no names. The ninth is how many reads went past the SSD.
         let value = self.sh(&format!(
-            "dmsetup status $(findmnt --noheadings --output SOURCE /) | awk '{{ {awk} }}'"
+            "dmsetup status $(findmnt --noheadings --output SOURCE /) | awk -v name={name} \
+             '{{ if ($3 == \"cache\" && name == \"read_missed\") print $9
+                for (i = 1; i < NF; i++) if ($i == name) print $(i + 1) }}'"
         ))?;
         value
             .parse()
-            .with_context(|| format!("counter of {awk}: {value}"))
+            .with_context(|| format!("counter {name}: {value}"))
     }
 
     /// The folder is in use when its cache is asked for, and the machine loses power before it starts next.

@@ -51,7 +51,7 @@ impl Base {
     }
 
     /// A model of a disk and one of an SSD, on two of the RAM disks. That of the disk has memory only for what is written.
-    /// That of the SSD has all of its pages: else a cache that writes a place for the first time would be the slower one.
+    /// The RAM disk of the SSD has all of its pages: else a cache would be slower that writes a place for the first time.
     pub fn models() -> Result<Self> {
         let mut base = Self::of_ram();
         make_pages(&base.ssd, MODEL_SSD)?;
