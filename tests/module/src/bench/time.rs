@@ -168,7 +168,8 @@ fn synced(device: &Device, file: &File, range: Range<u64>, rng: &mut Rng) -> Res
             break;
         }
     }
-    // What was written before is on its way to the disk no more.
+    // What was written before is on its way to the disk no more, and the first of these flushes is not for that.
+    file.sync_data()?;
     thread::sleep(Duration::from_secs(60));
     for (name, offsets) in [
         ("synced-fresh", &fresh),
