@@ -267,10 +267,16 @@ void td_samples_pick(const struct td_heat *written, const struct td_heat *read,
 		add_hot(s, read, TD_HEAT_READ, quarters);
 }
 
+/* Where a file system may say what it is. */
+static const u64 boot[] = { TD_HOME_FIRST, TD_HOME_BTRFS, FIRST_MIB };
+
+static bool is_boot(u64 quarter)
+{
+	return quarter == boot[0] || quarter == boot[1] || quarter == boot[2];
+}
+
 void td_samples_at_start(struct td_samples *s, u64 origin_sectors)
 {
-	const u64 boot[] = { TD_HOME_FIRST, TD_HOME_BTRFS, FIRST_MIB };
-
 	if (!s->stopped) {
 		add_fixed(s, origin_sectors, true);
 		return;
@@ -329,8 +335,12 @@ void td_probe_feed(struct td_probe *p, const void *quarter)
 	struct td_sample sample;
 	u32 sum;
 
-	if (!quarter)
+	if (!quarter) {
+		/* Which file system is there? It may be a recognized one. */
+		p->recognized |= at < p->samples->count &&
+				 is_boot(p->samples->sample[at].quarter);
 		return;
+	}
 	if (at >= p->samples->count) {
 		at -= p->samples->count;
 		p->traces++;

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "format.h"
 #include "identity.h"
+#include "places.h"
 #include "random.h"
 #include "torn.h"
 
@@ -28,21 +29,21 @@ static bool is_sampled(const struct td_samples *s, u64 quarter)
 }
 
 static enum td_verdict_of_disk probe_samples(struct experiment *x, struct td_samples *s,
-					     bool compares, u64 unreadable)
+					     bool compares, u64 unreadable,
+					     struct td_probe *p)
 {
-	struct td_probe p;
 	u64 sector;
 	u32 reads = 0;
 
-	td_probe_begin(&p, s, compares);
-	while (td_probe_next(&p, &sector)) {
+	td_probe_begin(p, s, compares);
+	while (td_probe_next(p, &sector)) {
 		must(++reads <= TD_SAMPLES_MAX, "too many reads of the disk");
 		must(sector + TD_QUARTER_SECTORS <= x->super.origin_sectors,
 		     "a sample beyond the disk");
-		td_probe_feed(&p, sector >> TD_QUARTER_SHIFT == unreadable ? NULL :
+		td_probe_feed(p, sector >> TD_QUARTER_SHIFT == unreadable ? NULL :
 			      x->disk + sector * TD_SECTOR_BYTES);
 	}
-	return td_probe_end(&p);
+	return td_probe_end(p);
 }
 
 /* Both copies are written; a cut may fall anywhere. */
@@ -84,9 +85,21 @@ static void store_samples(struct experiment *x, struct td_samples *s, bool cuts)
 static enum td_verdict_of_disk compare_disk(struct experiment *x, u64 unreadable)
 {
 	struct td_samples s;
+	struct td_probe p;
 
 	td_samples_choose(x->copies[0], x->copies[1], &x->super, &s);
-	return probe_samples(x, &s, true, unreadable);
+	return probe_samples(x, &s, true, unreadable, &p);
+}
+
+/* May the disk have a file system each use of which must have changed its own places? */
+static bool may_be_recognized(struct experiment *x, u64 unreadable)
+{
+	struct td_samples s;
+	struct td_probe p;
+
+	td_samples_choose(x->copies[0], x->copies[1], &x->super, &s);
+	probe_samples(x, &s, true, unreadable, &p);
+	return p.recognized;
 }
 
 static void check_damaged_samples(struct experiment *x)
@@ -145,6 +158,7 @@ u64 sim_identity(u64 seed)
 	struct experiment x = { .state = seed };
 	u64 journal, gone, other;
 	struct td_samples s;
+	struct td_probe p;
 	u8 *byte;
 
 	x.super.uuid[3] = 7;
@@ -166,11 +180,15 @@ u64 sim_identity(u64 seed)
 	must(is_sampled(&s, journal), "the journal is no sample");
 	must(!is_sampled(&s, gone), "what was discarded is a sample");
 	check_resumed(&s, journal);
-	probe_samples(&x, &s, false, seed & 1 ? journal : -1ull);
+	probe_samples(&x, &s, false, seed & 1 ? journal : -1ull, &p);
 	must(is_sampled(&s, journal) == !(seed & 1), "unreadable, it is a sample");
 	store_samples(&x, &s, true);
 	must(compare_disk(&x, -1ull) == TD_DISK_SAME, "the disk is not known again");
 	must(compare_disk(&x, 1) == TD_DISK_SAME, "a bad sector is a change");
+	must(!may_be_recognized(&x, -1ull) && !may_be_recognized(&x, 1),
+	     "noise is a file system");
+	must(may_be_recognized(&x, TD_HOME_FIRST) && may_be_recognized(&x, TD_HOME_BTRFS),
+	     "what cannot be read is no file system");
 	check_damaged_samples(&x);
 
 	do
