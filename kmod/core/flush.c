@@ -144,6 +144,8 @@ bool td_flush_next(struct td_engine *e, struct td_work *w)
 	l->flush_begun++;
 	td_link_move_all(&l->flush_waiters, &l->next_flush_waiters);
 	l->disk_unflushed = false;
+	if (l->cleanings_written)
+		l->cleanings_flush = (u32)l->flush_begun;
 	l->cleanings_written = 0;
 	w->kind = TD_WORK_FLUSH_DISK;
 	w->sectors = 0;

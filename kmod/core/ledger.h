@@ -161,6 +161,7 @@ struct td_ledger {
 	bool disk_unflushed;		/* written since, not counting cleanings */
 	u32 cleanings;			/* begun, and not written yet */
 	u32 cleanings_written;		/* the next flush is for so many */
+	u32 cleanings_flush;		/* low bits: the last flush that was for some */
 	struct td_link flush_waiters;	/* td_req.flush_gate: for the flush under way, */
 	struct td_link next_flush_waiters;	/* for the next one */
 

@@ -269,14 +269,22 @@ static bool is_quiet(const struct td_engine *e, u64 quarter)
 	return !l->cleanings && !l->cleanings_written && (!m || !m->inflight);
 }
 
-/* P2: the disk was flushed since the load, and behind the last write to the region. */
+static bool is_done(const struct td_ledger *l, u32 flush)
+{
+	return (s32)((u32)l->flush_done - flush) >= 0;
+}
+
+/*
+ * P2: the disk was flushed since the load, behind the last write to the region, and behind all
+ * cleanings, which no mark counts.
+ */
 static bool is_settled(const struct td_engine *e, u64 quarter)
 {
 	const struct td_ledger *l = &e->ledger;
 	const struct td_mark *m = mark_of(e, quarter);
 
-	return l->flush_done &&
-	       (!m || (s32)((u32)l->flush_done - m->flush) >= 0);
+	return l->flush_done && is_done(l, l->cleanings_flush) &&
+	       (!m || is_done(l, m->flush));
 }
 
 /* P2. If only a flush is missing for that, the flush is wanted. */
@@ -430,6 +438,20 @@ void td_learn_next(struct td_engine *e, u64 quarter, const u8 *data)
 		td_look_next(&e->watch, quarter, td_places_next(&e->watch.places, data));
 }
 
+/* A device in use may have traces, of a disk that is not as it was. No request in flight. */
+static void forget_content(struct td_watch *w)
+{
+	for (u32 i = 0; i < w->count; i++) {
+		w->trace[i].known = false;
+		w->trace[i].settling = false;
+		w->trace[i].unreadable = false;
+	}
+	w->head = 0;
+	memset(w->next, 0, sizeof(w->next));
+	memset(&w->search, 0, sizeof(w->search));
+	w->look = true;
+}
+
 void td_watch_resume(struct td_engine *e, const struct td_samples *s, bool same)
 {
 	struct td_watch *w = &e->watch;
@@ -438,4 +460,6 @@ void td_watch_resume(struct td_engine *e, const struct td_samples *s, bool same)
 	w->done = s->sequence;
 	w->old_mark = s->mark;
 	w->old_head = same ? s->head : 0;
+	if (!same)
+		forget_content(w);
 }

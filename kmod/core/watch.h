@@ -139,8 +139,8 @@ bool td_watch_sure(const struct td_watch *w);
 void td_watch_fill(struct td_engine *e, struct td_samples *s);
 
 /*
- * At a start, before td_look_begin(): @s is what the SSD has. @same: the disk is as @s says,
- * and s->sure.
+ * Before td_look_begin(), at a start, or when the disk left a device in use and came back: @s is
+ * what the SSD has. @same: the disk is as @s says, and s->sure; else nothing is known of it.
  */
 void td_watch_resume(struct td_engine *e, const struct td_samples *s, bool same);
 

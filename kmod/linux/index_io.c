@@ -76,6 +76,8 @@ static int read_index(struct tandem *t, struct tandem_ahead *ahead)
  */
 static int index_start_anew(struct tandem *t)
 {
+	/* Notes are about the disk: the numbers go on. */
+	u64 note = t->engine.watch.begun;
 	int r;
 
 	DMWARN("%s: nothing on the SSD is dirty, so its index is made anew",
@@ -86,6 +88,8 @@ static int index_start_anew(struct tandem *t)
 				   (t->super.incompat & TD_SUPER_RESIZED));
 	if (!r)
 		r = tandem_engine_anew(t);
+	t->engine.watch.begun = note;
+	t->engine.watch.done = note;
 	if (!r)
 		r = tandem_index_format(t);
 	return r;

@@ -13,6 +13,7 @@
 #include <linux/vmalloc.h>
 
 #include "ahead.h"
+#include "identity_io.h"
 #include "resize.h"
 #include "trim.h"
 
@@ -114,6 +115,9 @@ int tandem_resize(struct tandem *t)
 	td_trim_all(&t->engine);
 	if (!r && !is_at_rest(t))
 		r = -EIO;
+	/* If the index was made anew, nothing is watched any more: no older note may count. */
+	if (!r)
+		r = tandem_identity_running(t);
 	if (r)
 		DMERR("Cannot give the cache another size: %d", r);
 out:

@@ -21,7 +21,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 30] = [
+pub const CASES: [(&str, Play); 32] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -129,6 +129,14 @@ pub const CASES: [(&str, Play); 30] = [
     (
         "a place is not learned from a failed cleaning that the disk may still lose",
         watched::failed_cleaning,
+    ),
+    (
+        "a place is not learned from a cleaning whose flush is under way",
+        watched::unflushed_cleaning,
+    ),
+    (
+        "of a disk that was exchanged while the cache was in use nothing is known",
+        watched::exchanged_in_use,
     ),
     (
         "a flush waits for a mark that is being cleared",

@@ -4,7 +4,7 @@
 use super::{WRITE, ask, world};
 use crate::disk::Luck;
 use crate::engine::{Core, Mode};
-use crate::queue::{Io, Side};
+use crate::queue::{Io, Kind, Side};
 use crate::workload::Verb;
 use crate::world::{Cut, Fault, World, ensure};
 
@@ -66,6 +66,56 @@ pub(super) fn failed_cleaning(core: &Core) -> Result<(), Fault> {
     world.watch_place(0);
     world.finish()?;
     world.cut(Cut::Power(Luck::Lose, Luck::Keep))?;
+    world.finish()?;
+    world.settle()
+}
+
+fn position_of_ssd(world: &World) -> Option<usize> {
+    world.queue.iter().position(|io| io.side == Side::Ssd)
+}
+
+/// A cleaning of the place has been written. Beside the flush behind it the place is watched, and a note of it gets durable; then
+/// the disk loses the cleaning at a power cut.
+pub(super) fn unflushed_cleaning(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteBack, 1)?;
+    super::read(&mut world, 0, 32)?;
+    ask(&mut world, WRITE, 0, 8)?;
+    ask(&mut world, Verb::Flush, 0, 0)?;
+    world.finish()?;
+    world.clean(true)?;
+    world.run_tasks()?;
+    let at = write_to_disk(&mut world)?;
+    world.complete(at)?;
+    world.run_tasks()?;
+    let flush = |io: &Io| io.side == Side::Origin && io.kind == Kind::Flush;
+    let is_flushed = world.queue.iter().any(flush);
+    ensure!(is_flushed, "no flush follows a cleaning");
+    world.watch_place(0);
+    world.run_tasks()?;
+    while let Some(at) = position_of_ssd(&world) {
+        world.complete(at)?;
+        world.run_tasks()?;
+    }
+    world.cut(Cut::Power(Luck::Lose, Luck::Keep))?;
+    world.finish()?;
+    world.settle()
+}
+
+/// A watched place is known when the disk leaves a cache in use, is written elsewhere and comes back; then the machine dies.
+pub(super) fn exchanged_in_use(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteBack, 1)?;
+    // The SSD has no copy.
+    world.set_mode(Mode::WriteAround);
+    ask(&mut world, WRITE, 0, 8)?;
+    world.finish()?;
+    ask(&mut world, Verb::Flush, 0, 0)?;
+    world.finish()?;
+    world.set_mode(Mode::WriteBack);
+    world.watch_place(0);
+    world.finish()?;
+    world.exchange_in_use(0)?;
+    world.finish()?;
+    world.cut(Cut::Machine)?;
     world.finish()?;
     world.settle()
 }

@@ -62,7 +62,7 @@ impl World {
         Ok(())
     }
 
-    fn write_at_once(&mut self, first: u64, count: u64) -> Result<(), Fault> {
+    pub(super) fn write_at_once(&mut self, first: u64, count: u64) -> Result<(), Fault> {
         let op = self.next_op;
         self.next_op += 1;
         let begun: Time = self.tick();

@@ -83,6 +83,20 @@ impl World {
         self.pump();
     }
 
+    /// At rest, the disk leaves the cache in use, is written elsewhere at this quarter, and comes back.
+    ///
+    /// # Errors
+    /// The model takes no such write, or a clean copy is left.
+    pub(crate) fn exchange_in_use(&mut self, quarter: u64) -> Result<(), Fault> {
+        self.write_at_once(quarter * 8, 8)?;
+        let samples = self.samples();
+        self.engine.watch_resume(&samples, false);
+        self.drop_clean()?;
+        self.look_at_start();
+        self.pump();
+        Ok(())
+    }
+
     /// Before the first request of a life: look at the disk.
     pub(super) fn look_at_start(&mut self) {
         if self.engine.look_begin() {
