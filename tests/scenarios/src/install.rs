@@ -334,16 +334,17 @@ impl Desk {
 
     fn refused(&mut self, run: &Run) -> Result<()> {
         self.leave_unwritten()?;
-        let result = self.removal_is_refused(run);
+        // As the README says. dpkg goes on with the second package when it has refused the first one.
+        let result = self.removal_is_refused(run, "purge tandem tandem-dkms");
         self.throttle(self.pair.origin.serial, 0)?;
         result?;
         self.service_answers()?;
         self.cached()
     }
 
-    fn removal_is_refused(&mut self, run: &Run) -> Result<()> {
-        let line = "DEBIAN_FRONTEND=noninteractive apt-get --yes remove tandem 2>&1";
-        let ended = self.vm()?.agent.run(line, INSTALL, |_| ())?;
+    fn removal_is_refused(&mut self, run: &Run, words: &str) -> Result<()> {
+        let line = format!("DEBIAN_FRONTEND=noninteractive apt-get --yes {words} 2>&1");
+        let ended = self.vm()?.agent.run(&line, INSTALL, |_| ())?;
         run.note(&ended.text);
         ensure!(ended.code != 0, "apt removed the package: {}", ended.text);
         for said in [
@@ -358,8 +359,13 @@ impl Desk {
                 ended.text
             );
         }
-        let status = self.sh("dpkg-query --show --showformat '${db:Status-Status}' tandem")?;
-        ensure!(status == "installed", "the package is {status}");
+        let status = self.sh(
+            "dpkg-query --show --showformat '${db:Status-Status} ' tandem tandem-dkms; modinfo --field name dm-tandem",
+        )?;
+        ensure!(
+            status == "installed installed dm_tandem",
+            "the packages are {status}"
+        );
         Ok(())
     }
 
@@ -370,7 +376,7 @@ impl Desk {
             self.service_answers().is_err(),
             "the wrong path was not found"
         );
-        let refused = self.removal_is_refused(run);
+        let refused = self.removal_is_refused(run, "remove tandem");
         ensure!(refused.is_err(), "a prerm that does not ask was not found");
         self.apt("install ./tandem_*.deb")?;
         self.service_answers()?;
@@ -405,11 +411,17 @@ impl Desk {
         self.sh("rm -r /boot/vmlinuz-6.99-test /lib/modules/6.99-test; run-parts --arg=6.99-test /etc/kernel/postrm.d >/dev/null 2>&1; true")?;
         self.sh(&mode("writeback"))?;
         // The package of the module alone is removed: no kernel has the module then.
+        self.write_back()?;
         run.note(&self.apt("remove tandem-dkms")?);
-        self.sh(&mode("writethrough"))?;
+        let lacking = self.sh(&format!("{property} KernelsWithoutModule"))?;
+        ensure!(
+            lacking.contains(&self.sh("uname -r")?),
+            "without the package of the module {lacking} lack it"
+        );
         run.note(&self.apt("install ./tandem-dkms_*.deb")?);
-        self.sh(&mode("writeback"))?;
-        self.sh("tandemctl mode --yes writethrough").map(drop)
+        let lacking = self.sh(&format!("{property} KernelsWithoutModule"))?;
+        ensure!(lacking.ends_with(" 0"), "lacking: {lacking}");
+        Ok(())
     }
 
     /// DKMS signs the module with a key of its own, which no kernel trusts.

@@ -57,10 +57,15 @@ impl Machine {
         program_for_test::make(&self.0.path().join(path), &text);
     }
 
-    /// Runs a script of the package, and returns what it said.
+    /// Runs a script of the package of the programs, and returns what it said.
     fn run(&self, script: &str, arguments: &[&str]) -> Output {
+        self.run_of("tandem", script, arguments)
+    }
+
+    /// Runs a script of a package, and returns what it said.
+    fn run_of(&self, package: &str, script: &str, arguments: &[&str]) -> Output {
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/debian");
-        let mut text = fs::read_to_string(data.join(format!("tandem.{script}"))).unwrap();
+        let mut text = fs::read_to_string(data.join(format!("{package}.{script}"))).unwrap();
         for place in PLACES {
             text = text.replace(place, &format!("{}{place}", self.0.path().display()));
         }
@@ -70,11 +75,18 @@ impl Machine {
         shell.env("PATH", path).output().unwrap()
     }
 
+    /// The programs that were called, but for the limit of their time.
+    fn called(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.0.path().join("log")).unwrap_or_default();
+        let limit = |line: &&str| !line.starts_with("timeout ");
+        log.lines().filter(limit).map(str::to_owned).collect()
+    }
+
     /// The programs that were called to make initial file systems.
     fn made(&self) -> Vec<String> {
-        let log = fs::read_to_string(self.0.path().join("log")).unwrap_or_default();
-        let makes = |line: &&str| line.starts_with("update");
-        log.lines().filter(makes).map(str::to_owned).collect()
+        let mut called = self.called();
+        called.retain(|line| line.starts_with("update"));
+        called
     }
 }
 
@@ -164,7 +176,25 @@ fn a_removal_that_is_refused_changes_nothing() {
     let machine = Machine::new(true, &DRACUT);
     machine.program("usr/libexec/tandem-helper", "exit 1");
     assert!(!machine.run("prerm", &["remove"]).status.success());
-    assert!(machine.made().is_empty());
+    assert_eq!(machine.called(), ["tandem-helper --removable"]);
+    // The module is needed for what is on the SSD, as the programs are. An upgrade takes nothing away.
+    let of_module = |argument| machine.run_of("tandem-dkms", "prerm", &[argument]).status;
+    assert!(!of_module("remove").success());
+    assert!(of_module("upgrade").success());
+    fs::remove_file(machine.0.path().join("usr/libexec/tandem-helper")).unwrap();
+    assert!(of_module("remove").success());
+}
+
+#[test]
+fn a_cache_that_is_set_up_while_the_service_ends_refuses_a_removal() {
+    let machine = Machine::new(true, &DRACUT);
+    let once = machine.0.path().join("once");
+    let text = format!("[ ! -e {0} ] && : >{0}", once.display());
+    machine.program("usr/libexec/tandem-helper", &text);
+    assert!(!machine.run("prerm", &["remove"]).status.success());
+    let asked = "tandem-helper --removable";
+    let [stop, start] = ["stop", "start"].map(|verb| format!("systemctl {verb} tandem.service"));
+    assert_eq!(machine.called(), [asked, &stop, asked, &start]);
 }
 
 /// What our hook for initramfs-tools asks for.
