@@ -5,7 +5,12 @@ use crate::host::systemd;
 use std::path::Path;
 use tandem_api::distribution::{INITRAMFS_TOOLS, InitramfsTool};
 use tandem_api::{Failure, Kind};
+use tokio::sync::Mutex;
 use zbus::Connection;
+
+/// Held while the unit runs. systemd takes a start of a unit that is just starting for the same start: what came since would
+/// not get into the initial file systems that are made already.
+static RUNS: Mutex<()> = Mutex::const_new(());
 
 /// The tool that makes this machine's initial file systems, if it puts caches into them.
 fn tool() -> Option<&'static InitramfsTool> {
@@ -31,6 +36,7 @@ pub async fn update(connection: &Connection) -> Result<(), Failure> {
     };
     let InitramfsTool { unit, limit, .. } =
         tool().ok_or_else(|| failed("no known tool makes them".to_owned()))?;
+    let _runs = RUNS.lock().await;
     let started = systemd::start_within(connection, unit, *limit).await;
     started.map_err(|e| failed(format!("{e}; “journalctl -u {unit}” tells why")))
 }
