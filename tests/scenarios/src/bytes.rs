@@ -19,11 +19,15 @@ const CHANGES: &str = "cd '/home/anna/Archive/1024 KiB' && for n in 1 2 3 4 5 6;
 type Test = fn(&mut Scene, &Run) -> Result<()>;
 
 /// The layer's tests. Each test starts from the machine in the state that the test before it has left.
-pub const CASES: [(&str, Test); 3] = [
+pub const CASES: [(&str, Test); 4] = [
     // promise 28: vm-bytes/the partition is byte for byte what the mapped device showed
     (
         "the partition is byte for byte what the mapped device showed",
         removal,
+    ),
+    (
+        "what users have on the disk does not name the partition of the SSD",
+        foreign_signature,
     ),
     // promise 17: vm-bytes/a pulled SSD takes no file along, and the cache can be removed
     (
@@ -79,6 +83,35 @@ fn removal(scene: &mut Scene, run: &Run) -> Result<()> {
         "the files have changed"
     );
     Ok(())
+}
+
+/// The superblock of an array, in the slots at the end of a partition, as far as blkid looks at it. `$part`: the partition.
+const SIGNATURE: &str = r#"at=$(( ($(blockdev --getsize64 $part) & ~65535) - 65536 ))
+printf '\374\116\053\251\0\0\0\0\132\0\0\0' | dd of=$part bs=1 seek=$at conv=notrunc,fsync status=none
+blkid -p $part | grep -q linux_raid_member || { echo "blkid does not know the signature"; exit 1; }
+udevadm trigger --settle --action=change $part
+udevadm info --query=property $part"#;
+
+fn foreign_signature(scene: &mut Scene, run: &Run) -> Result<()> {
+    let (disk, ssd) = (scene.disk.clone(), format!("/dev/{}", scene.ssd));
+    let shared = format!(
+        "printf 'label: gpt\\n,30M\\n' | sfdisk --quiet {ssd}; udevadm settle; mkfs.ext4 -q {ssd}1; udevadm settle; \
+         tandemctl create --yes --erase-ssd --partition 64MiB {disk} {ssd}"
+    );
+    run.note(&scene.vm.agent.sh(&shared, LONG)?);
+    let told = scene
+        .vm
+        .agent
+        .sh(&format!("part={ssd}2\n{SIGNATURE}"), SHORT)?;
+    let says = |line: &str| told.lines().any(|told| told.starts_with(line));
+    ensure!(
+        says("ID_FS_TYPE=tandem") && says("ID_PART_ENTRY_UUID=") && !says("ID_FS_UUID="),
+        "udev says {told}"
+    );
+    scene.remove()?;
+    let empty = format!("wipefs --all --quiet {ssd}1 {ssd}; udevadm settle");
+    scene.vm.agent.sh(&empty, SHORT)?;
+    same_files(scene)
 }
 
 /// Removes the cache; the plain disk must have every file unchanged.
