@@ -21,7 +21,7 @@ use crate::world::{Fault, Machine, Word, World, ensure};
 type Play = fn(&Core) -> Result<(), Fault>;
 
 /// All cases, by name.
-pub const CASES: [(&str, Play); 32] = [
+pub const CASES: [(&str, Play); 33] = [
     (
         "a flush does not wait for writes that came later",
         later_writes,
@@ -137,6 +137,10 @@ pub const CASES: [(&str, Play); 32] = [
     (
         "of a disk that was exchanged while the cache was in use nothing is known",
         watched::exchanged_in_use,
+    ),
+    (
+        "a write of a part of a place that is not known makes nothing known",
+        watched::part_of_unknown,
     ),
     (
         "a flush waits for a mark that is being cleared",

@@ -119,3 +119,33 @@ pub(super) fn exchanged_in_use(core: &Core) -> Result<(), Fault> {
     world.finish()?;
     world.settle()
 }
+
+/// The disk refuses a write of the place, which is not known then. A part of the place is written and flushed, and the machine dies.
+pub(super) fn part_of_unknown(core: &Core) -> Result<(), Fault> {
+    let mut world = world(core, Mode::WriteThrough, 1)?;
+    for _ in 0..ROUNDS {
+        ask(&mut world, WRITE, 0, 8)?;
+        world.finish()?;
+        ask(&mut world, Verb::Flush, 0, 0)?;
+        world.finish()?;
+        world.watch_place(0);
+        world.finish()?;
+        ask(&mut world, WRITE, 0, 8)?;
+        let at = write_to_disk(&mut world)?;
+        world.fail(at, 0)?;
+        while !world.queue.is_empty() {
+            super::complete_all(&mut world)?;
+        }
+        ask(&mut world, WRITE, 0, 4)?;
+        while !world.queue.is_empty() {
+            super::complete_all(&mut world)?;
+        }
+        ask(&mut world, Verb::Flush, 0, 0)?;
+        while !world.queue.is_empty() {
+            super::complete_all(&mut world)?;
+        }
+        world.cut(Cut::Machine)?;
+        world.finish()?;
+    }
+    world.settle()
+}
