@@ -334,8 +334,8 @@ impl Desk {
 
     fn refused(&mut self, run: &Run) -> Result<()> {
         self.leave_unwritten()?;
-        // As the README says. dpkg goes on with the second package when it has refused the first one.
-        let result = self.removal_is_refused(run, "purge tandem tandem-dkms");
+        // Where apt stops, dpkg goes on with the second package when it has refused the first one.
+        let result = self.removal_is_refused(run, "dpkg --purge tandem tandem-dkms");
         self.throttle(self.pair.origin.serial, 0)?;
         result?;
         self.service_answers()?;
@@ -343,7 +343,7 @@ impl Desk {
     }
 
     fn removal_is_refused(&mut self, run: &Run, words: &str) -> Result<()> {
-        let line = format!("DEBIAN_FRONTEND=noninteractive apt-get --yes {words} 2>&1");
+        let line = format!("DEBIAN_FRONTEND=noninteractive {words} 2>&1");
         let ended = self.vm()?.agent.run(&line, INSTALL, |_| ())?;
         run.note(&ended.text);
         ensure!(ended.code != 0, "apt removed the package: {}", ended.text);
@@ -376,7 +376,7 @@ impl Desk {
             self.service_answers().is_err(),
             "the wrong path was not found"
         );
-        let refused = self.removal_is_refused(run, "remove tandem");
+        let refused = self.removal_is_refused(run, "apt-get --yes remove tandem");
         ensure!(refused.is_err(), "a prerm that does not ask was not found");
         self.apt("install ./tandem_*.deb")?;
         self.service_answers()?;
