@@ -336,7 +336,7 @@ void td_probe_feed(struct td_probe *p, const void *quarter)
 	u32 sum;
 
 	if (!quarter) {
-		/* Which file system is there? It may be a recognized one. */
+		/* The quarter may be that of a file system that is recognized. */
 		p->recognized |= at < p->samples->count &&
 				 is_boot(p->samples->sample[at].quarter);
 		return;

@@ -82,23 +82,28 @@ static void store_samples(struct experiment *x, struct td_samples *s, bool cuts)
 		      found.sample[i].sum == s->sample[i].sum), "a sample differs");
 }
 
-static enum td_verdict_of_disk compare_disk(struct experiment *x, u64 unreadable)
+static enum td_verdict_of_disk compare_with(struct experiment *x, u64 unreadable,
+					    struct td_probe *p)
 {
 	struct td_samples s;
-	struct td_probe p;
 
 	td_samples_choose(x->copies[0], x->copies[1], &x->super, &s);
-	return probe_samples(x, &s, true, unreadable, &p);
+	return probe_samples(x, &s, true, unreadable, p);
+}
+
+static enum td_verdict_of_disk compare_disk(struct experiment *x, u64 unreadable)
+{
+	struct td_probe p;
+
+	return compare_with(x, unreadable, &p);
 }
 
 /* May the disk have a file system each use of which must have changed its own places? */
 static bool may_be_recognized(struct experiment *x, u64 unreadable)
 {
-	struct td_samples s;
 	struct td_probe p;
 
-	td_samples_choose(x->copies[0], x->copies[1], &x->super, &s);
-	probe_samples(x, &s, true, unreadable, &p);
+	compare_with(x, unreadable, &p);
 	return p.recognized;
 }
 

@@ -243,6 +243,12 @@ fn complete_all(world: &mut World) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Is the disk being flushed?
+fn is_disk_flushed(world: &World) -> bool {
+    let flush = |io: &Io| io.side == Side::Origin && io.kind == Kind::Flush;
+    world.queue.iter().any(flush)
+}
+
 /// Is a block of intent marks being written?
 fn marks_under_way(world: &World) -> bool {
     let intent = world.engine.geometry().intent;

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! When the disk is flushed for marks that no write needs any more.
 
-use super::{REGION, WRITE, ask, complete_all, world};
+use super::{REGION, WRITE, ask, complete_all, is_disk_flushed, world};
 use crate::engine::{Core, Mode};
-use crate::queue::{Io, Kind, Side};
 use crate::world::{Fault, World, ensure};
 
 /// Seconds after which a mark is old, and after which it may go though the disk is in use.
 const OLD: u32 = 8;
 const BUSY: u32 = 64;
-
-fn is_disk_flushed(world: &World) -> bool {
-    let flush = |io: &Io| io.side == Side::Origin && io.kind == Kind::Flush;
-    world.queue.iter().any(flush)
-}
 
 /// Seconds until the disk is flushed, while all but the writes that the disk has goes on.
 fn seconds_to_flush(world: &mut World) -> Result<u32, Fault> {

@@ -4,7 +4,7 @@
 use super::{WRITE, ask, world};
 use crate::disk::Luck;
 use crate::engine::{Core, Mode};
-use crate::queue::{Io, Kind, Side};
+use crate::queue::{Io, Side};
 use crate::workload::Verb;
 use crate::world::{Cut, Fault, World, ensure};
 
@@ -51,8 +51,8 @@ pub(super) fn failed_write(core: &Core) -> Result<(), Fault> {
     world.settle()
 }
 
-/// The disk carries out a cleaning of the place, says that the cleaning failed, and loses it at a power cut.
-pub(super) fn failed_cleaning(core: &Core) -> Result<(), Fault> {
+/// A cleaning of quarter 0 is under way to the disk, at the place in the queue that is returned.
+fn cleaning(core: &Core) -> Result<(World, usize), Fault> {
     let mut world = world(core, Mode::WriteBack, 1)?;
     super::read(&mut world, 0, 32)?;
     ask(&mut world, WRITE, 0, 8)?;
@@ -61,6 +61,12 @@ pub(super) fn failed_cleaning(core: &Core) -> Result<(), Fault> {
     world.clean(true)?;
     world.run_tasks()?;
     let at = write_to_disk(&mut world)?;
+    Ok((world, at))
+}
+
+/// The disk carries out a cleaning of the place, says that the cleaning failed, and loses it at a power cut.
+pub(super) fn failed_cleaning(core: &Core) -> Result<(), Fault> {
+    let (mut world, at) = cleaning(core)?;
     world.fail(at, 8)?;
     world.finish()?;
     world.watch_place(0);
@@ -70,6 +76,14 @@ pub(super) fn failed_cleaning(core: &Core) -> Result<(), Fault> {
     world.settle()
 }
 
+/// Completes all I/O, also what follows from it, while no second passes.
+fn complete_what_follows(world: &mut World) -> Result<(), Fault> {
+    while !world.queue.is_empty() {
+        super::complete_all(world)?;
+    }
+    Ok(())
+}
+
 fn position_of_ssd(world: &World) -> Option<usize> {
     world.queue.iter().position(|io| io.side == Side::Ssd)
 }
@@ -77,19 +91,13 @@ fn position_of_ssd(world: &World) -> Option<usize> {
 /// A cleaning of the place has been written. Beside the flush behind it the place is watched, and a note of it gets durable; then
 /// the disk loses the cleaning at a power cut.
 pub(super) fn unflushed_cleaning(core: &Core) -> Result<(), Fault> {
-    let mut world = world(core, Mode::WriteBack, 1)?;
-    super::read(&mut world, 0, 32)?;
-    ask(&mut world, WRITE, 0, 8)?;
-    ask(&mut world, Verb::Flush, 0, 0)?;
-    world.finish()?;
-    world.clean(true)?;
-    world.run_tasks()?;
-    let at = write_to_disk(&mut world)?;
+    let (mut world, at) = cleaning(core)?;
     world.complete(at)?;
     world.run_tasks()?;
-    let flush = |io: &Io| io.side == Side::Origin && io.kind == Kind::Flush;
-    let is_flushed = world.queue.iter().any(flush);
-    ensure!(is_flushed, "no flush follows a cleaning");
+    ensure!(
+        super::is_disk_flushed(&world),
+        "no flush follows a cleaning"
+    );
     world.watch_place(0);
     world.run_tasks()?;
     while let Some(at) = position_of_ssd(&world) {
@@ -133,17 +141,11 @@ pub(super) fn part_of_unknown(core: &Core) -> Result<(), Fault> {
         ask(&mut world, WRITE, 0, 8)?;
         let at = write_to_disk(&mut world)?;
         world.fail(at, 0)?;
-        while !world.queue.is_empty() {
-            super::complete_all(&mut world)?;
-        }
+        complete_what_follows(&mut world)?;
         ask(&mut world, WRITE, 0, 4)?;
-        while !world.queue.is_empty() {
-            super::complete_all(&mut world)?;
-        }
+        complete_what_follows(&mut world)?;
         ask(&mut world, Verb::Flush, 0, 0)?;
-        while !world.queue.is_empty() {
-            super::complete_all(&mut world)?;
-        }
+        complete_what_follows(&mut world)?;
         world.cut(Cut::Machine)?;
         world.finish()?;
     }

@@ -168,7 +168,7 @@ fn synced(device: &Device, file: &File, range: Range<u64>, rng: &mut Rng) -> Res
             break;
         }
     }
-    // What was written before is on its way to the disk no more, and the first of these flushes is not for that.
+    // The earlier writes are on their way to the disk no more, and the first flush below is not for them.
     file.sync_data()?;
     thread::sleep(Duration::from_secs(60));
     for (name, offsets) in [
