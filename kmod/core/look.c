@@ -269,11 +269,6 @@ static bool is_quiet(const struct td_engine *e, u64 quarter)
 	return !l->cleanings && !l->cleanings_written && (!m || !m->inflight);
 }
 
-static bool is_done(const struct td_ledger *l, u32 flush)
-{
-	return (s32)((u32)l->flush_done - flush) >= 0;
-}
-
 /*
  * P2: the disk was flushed since the load, behind the last write to the region, and behind all
  * cleanings, which no mark counts.
@@ -283,8 +278,8 @@ static bool is_settled(const struct td_engine *e, u64 quarter)
 	const struct td_ledger *l = &e->ledger;
 	const struct td_mark *m = mark_of(e, quarter);
 
-	return l->flush_done && is_done(l, l->cleanings_flush) &&
-	       (!m || is_done(l, m->flush));
+	return l->flush_done && td_flush_is_done(l, l->cleanings_flush) &&
+	       (!m || td_flush_is_done(l, m->flush));
 }
 
 /* P2. If only a flush is missing for that, the flush is wanted. */

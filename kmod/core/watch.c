@@ -56,7 +56,7 @@ void td_watch_note(struct td_engine *e, struct td_trace *t)
 /* Was the disk flushed since the last write at the place of @t? */
 static bool is_flushed(const struct td_engine *e, const struct td_trace *t)
 {
-	return (s32)((u32)e->ledger.flush_done - t->flush) >= 0;
+	return td_flush_is_done(&e->ledger, t->flush);
 }
 
 static void settle(struct td_engine *e, struct td_trace *t)

@@ -16,6 +16,12 @@ static inline u64 td_req_last(const struct td_req *r)
 	return (r->span_sector + r->span_count - 1) >> TD_QUARTER_SHIFT;
 }
 
+/* Has this flush of the disk, or a later one, succeeded? @flush: low bits of its number. */
+static inline bool td_flush_is_done(const struct td_ledger *l, u32 flush)
+{
+	return (s32)((u32)l->flush_done - flush) >= 0;
+}
+
 /* watch.c */
 /* NULL: @quarter is not watched. */
 struct td_trace *td_watch_trace(struct td_watch *w, u64 quarter);
