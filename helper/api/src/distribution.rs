@@ -10,8 +10,8 @@
 //! * `data/debian/`: the packages, their scripts, what they depend on.
 //! * `data/dkms/`: how the module is built, and [`DKMS_FOLDER`].
 //! * `data/kernel/zz-tandem`: called when a kernel is installed or removed; names [`headers_package`].
-//! * `data/initramfs-tools/`, `data/dracut/90tandem/`: the hooks of [`INITRAMFS_TOOLS`]. dracut's `update.sh` knows
-//!   more names than [`initial_file_systems`].
+//! * `data/initramfs-tools/`, `data/dracut/90tandem/`: the hooks of [`INITRAMFS_TOOLS`].
+//! * `data/tandem-initramfs`: how these tools are called; knows more names than [`initial_file_systems`].
 //! * `data/systemd/tandem-initramfs.service`, `data/systemd/tandem-dracut.service`: the units of [`INITRAMFS_TOOLS`].
 //! * `data/systemd/tandem-grub.service`: runs [`UPDATE_GRUB`].
 //! * `meson.build`: where all these files go.

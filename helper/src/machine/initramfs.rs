@@ -77,6 +77,8 @@ pub fn is_needed(record: &CacheRecord) -> bool {
 #[cfg(test)]
 mod package_tests;
 #[cfg(test)]
+mod replace_tests;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::action::Pair;

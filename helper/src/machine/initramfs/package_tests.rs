@@ -7,19 +7,15 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// Paths that the scripts name.
-const PLACES: [&str; 6] = [
+const PLACES: [&str; 5] = [
     "/usr/libexec/",
-    "/usr/lib/dracut/",
     "/usr/sbin/",
     "/usr/bin/dracut",
     "/var/lib/tandem",
     "/run/systemd/system",
 ];
 const INITRAMFS_TOOLS: [&str; 2] = ["usr/sbin/mkinitramfs", "usr/sbin/update-initramfs"];
-const DRACUT: [&str; 2] = [
-    "usr/bin/dracut",
-    "usr/lib/dracut/modules.d/90tandem/update.sh",
-];
+const DRACUT: [&str; 1] = ["usr/bin/dracut"];
 
 /// A machine below a folder.
 struct Machine(tempfile::TempDir);
@@ -38,6 +34,7 @@ impl Machine {
             machine.program(program, "");
         }
         machine.program("usr/libexec/tandem-helper", "");
+        machine.program("usr/libexec/tandem-initramfs", "");
         // Runs the program without a limit.
         machine.program("path/timeout", "shift; \"$@\"");
         machine
@@ -85,7 +82,7 @@ impl Machine {
     /// The programs that were called to make initial file systems.
     fn made(&self) -> Vec<String> {
         let mut called = self.called();
-        called.retain(|line| line.starts_with("update"));
+        called.retain(|line| line.starts_with("update-") || line.starts_with("tandem-initramfs"));
         called
     }
 }
@@ -104,13 +101,14 @@ fn an_upgrade_reaches_the_initial_file_systems() {
         ["configure", "0.1.0"],
         ["configure", ""],
         ["abort-remove", ""],
+        ["triggered", "tandem-module"],
     ] {
         let made = |below, tool| made(below, tool, "postinst", &arguments);
-        let all = ["update-initramfs -u -k all"];
+        let all = ["tandem-initramfs mkinitramfs"];
         assert_eq!(made(true, &INITRAMFS_TOOLS), all);
-        assert_eq!(made(true, &DRACUT), ["update.sh "]);
+        assert_eq!(made(true, &DRACUT), ["tandem-initramfs dracut"]);
         // dracut may be left over beside the tool that makes what the machine starts from.
-        let both = [INITRAMFS_TOOLS, DRACUT].concat();
+        let both = [&INITRAMFS_TOOLS[..], &DRACUT].concat();
         assert_eq!(made(true, &both), all);
         assert!(made(true, &[]).is_empty());
         assert!(made(false, &INITRAMFS_TOOLS).is_empty());
@@ -127,10 +125,10 @@ fn a_removal_leaves_no_cache_in_the_initial_file_systems() {
     let nothing = || Vec::<String>::new();
     // Our hook is gone when postrm runs, and so is our program for dracut.
     let all = vec!["update-initramfs -u -k all".to_owned()];
-    let without = vec!["update.sh --omit tandem".to_owned()];
+    let without = vec!["tandem-initramfs dracut --omit tandem".to_owned()];
     assert_eq!(removed(true, &INITRAMFS_TOOLS), [nothing(), all.clone()]);
     assert_eq!(removed(true, &DRACUT), [without, nothing()]);
-    let both = [INITRAMFS_TOOLS, DRACUT].concat();
+    let both = [&INITRAMFS_TOOLS[..], &DRACUT].concat();
     assert_eq!(removed(true, &both), [nothing(), all]);
     assert_eq!(removed(false, &INITRAMFS_TOOLS), [nothing(), nothing()]);
     for (script, arguments) in [
@@ -149,14 +147,16 @@ fn nothing_that_fails_or_hangs_stops_the_package_manager() {
         ("prerm", ["remove", ""]),
         ("postrm", ["remove", ""]),
     ] {
-        for tool in [INITRAMFS_TOOLS, DRACUT] {
-            let machine = Machine::new(true, &tool);
+        for tool in [&INITRAMFS_TOOLS[..], &DRACUT] {
+            let machine = Machine::new(true, tool);
             for program in ["path/systemctl", "path/udevadm"] {
                 machine.program(program, "echo without a limit >&2");
             }
             // In place of the limit itself.
             machine.program("path/timeout", "[ \"$1\" -gt 0 ] && exit 124");
-            machine.program(tool[1], "exit 1");
+            for program in ["usr/sbin/update-initramfs", "usr/libexec/tandem-initramfs"] {
+                machine.program(program, "exit 1");
+            }
             let ran = machine.run(script, &arguments);
             assert!(ran.status.success(), "{script}: {ran:?}");
             let told = String::from_utf8_lossy(&ran.stderr).into_owned();
