@@ -87,7 +87,8 @@ words! {
         /// `mount_points` (the setting, such as `GRUB_CMDLINE_LINUX`), `name` (the word of it, such as
         /// `root=/dev/sda1`). An SSD that is added may take that name.
         GrubNamesDevice = "grub-names-device",
-        /// As `grub-names-device`, where no setting of GRUB explains the name on the command line of the kernel:
+        /// As `grub-names-device`, where no setting of GRUB explains the name on the command line of the kernel, or where the
+        /// command line has none:
         /// `device`, `mount_points` (the file with the name; empty text if no known file has it), `name` (the word that
         /// has to take its place, such as `root=UUID=0a1b..`).
         BootNamesDevice = "boot-names-device",

@@ -60,7 +60,7 @@ pub struct StartEntry {
     /// has to be changed by hand for a command line; empty if no known file has it. The path of a unit.
     pub target: String,
     /// The field that names the device, such as `/dev/sda1` or `UUID=..`. For GRUB and a command line the word that
-    /// names it, such as `root=/dev/sda1`.
+    /// names it, such as `root=/dev/sda1`; empty if a command line has none.
     pub spec: String,
     /// The start of the machine, or a later access, uses the entry. False for `noauto`.
     pub at_start: bool,

@@ -204,12 +204,12 @@ pub(super) fn sentences(failure: &Failure) -> (String, String, String) {
             gettext("Change that setting to the UUID, run update-grub, then try again."),
         ),
         Kind::BootNamesDevice => (
-            gettext("Started by Its Device Name"),
+            gettext("Not Started by Its UUID"),
             gettext(
-                "This computer was started by the name of a device, and a new SSD may take that name.",
+                "The boot loader does not say by its UUID where your system is: with a cache, or when a new SSD takes the name of the disk, the next start may not find your system.",
             ),
             gettext(
-                "Write {name} instead of root=/dev/… in the settings of your boot loader, restart the computer, then try again.",
+                "Write {name}, in place of root=/dev/… if that is there, in the settings of your boot loader, restart the computer, then try again.",
             ),
         ),
         Kind::UnitNamesDevice => (

@@ -2,6 +2,7 @@
 //! By which name the boot loader has the kernel find the root file system. The kernel gives names such as `/dev/sda1` in
 //! the order in which it finds the disks, so another disk may have that name at the next start.
 
+use super::libmount;
 use super::nodes::{is_node, link, optional};
 use crate::model::facts::{StartEntry, StartTable};
 use std::path::Path;
@@ -24,6 +25,8 @@ const IN_FORCE: &str = "true";
 struct Files {
     /// The command line of the running kernel.
     command_line: String,
+    /// What is mounted as `/`.
+    mounted: String,
     /// The settings of GRUB; empty where nothing makes its menu from them.
     settings: String,
     /// Each of [`MADE`]; empty if it is not there.
@@ -47,6 +50,7 @@ impl Files {
 pub fn read(same: impl Fn(&str, &str) -> bool) -> std::io::Result<Vec<(String, StartEntry)>> {
     let mut files = Files {
         command_line: optional(StartTable::CommandLine.file())?,
+        mounted: root_source()?,
         ..Files::default()
     };
     if Path::new(UPDATE_GRUB).exists() {
@@ -65,6 +69,13 @@ pub fn read(same: impl Fn(&str, &str) -> bool) -> std::io::Result<Vec<(String, S
         all.iter_mut().for_each(|(_, entry)| by_hand(entry));
     }
     Ok(all)
+}
+
+/// What is mounted as `/`, as the kernel tells it.
+fn root_source() -> std::io::Result<String> {
+    let mounts = libmount::mounts(Path::new("/proc/self/mountinfo"))?;
+    let root = mounts.into_iter().rev().find(|mount| mount.target == "/");
+    Ok(root.map_or_else(String::new, |mount| mount.source))
 }
 
 /// Whether each kernel in this folder has an initial file system. A kernel without one does not know `root=UUID=`.
@@ -110,6 +121,12 @@ fn entries(files: &Files, same: impl Fn(&str, &str) -> bool) -> Vec<(String, Sta
     }
     // A setting may say the same word twice. One change is for both.
     all.dedup();
+    // The kernel was not told what to mount: dracut or systemd has found a device by the name of this start, or by the
+    // kind of its partition, and with a cache would wait for the mapping before that is there.
+    if root.is_none() && is_node(&files.mounted) {
+        let mounted = files.mounted.clone();
+        all.push(entry(mounted, StartTable::CommandLine, "", ""));
+    }
     let Some((root, node)) = root.and_then(|root| Some((root, node(root)?))) else {
         return all;
     };
@@ -192,6 +209,7 @@ mod tests {
         let files = Files {
             command_line: command_line.to_owned(),
             settings: settings.to_owned(),
+            mounted: "/dev/sda1".to_owned(),
             made: [menu.to_owned(), cmdline.to_owned()],
         };
         let found = entries(&files, same).into_iter();
@@ -231,6 +249,17 @@ mod tests {
                 "{root}"
             );
         }
+    }
+
+    #[test]
+    fn a_command_line_that_names_no_root_file_system_has_to_name_it() {
+        assert_eq!(found("quiet", "", "", ""), [texts("/proc/cmdline", "", "")]);
+        // Not on a device.
+        let files = Files {
+            mounted: "rootfs".to_owned(),
+            ..Files::default()
+        };
+        assert!(entries(&files, same).is_empty());
     }
 
     #[test]
