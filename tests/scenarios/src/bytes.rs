@@ -26,7 +26,7 @@ pub const CASES: [(&str, Test); 4] = [
         removal,
     ),
     (
-        "what users have on the disk does not name the partition of the SSD",
+        "what users have on the disk does not name the partition or the volume of the SSD",
         foreign_signature,
     ),
     // promise 17: vm-bytes/a pulled SSD takes no file along, and the cache can be removed
@@ -109,7 +109,24 @@ fn foreign_signature(scene: &mut Scene, run: &Run) -> Result<()> {
         "udev says {told}"
     );
     scene.remove()?;
-    let empty = format!("wipefs --all --quiet {ssd}1 {ssd}; udevadm settle");
+    let volume = format!(
+        "wipefs --all --quiet {ssd}1 {ssd}; udevadm settle
+         pvcreate -q -y {ssd} && vgcreate -q fast {ssd} && lvcreate -q -y -n cache -l 90%PVS fast; udevadm settle
+         tandemctl create --yes --erase-ssd {disk} /dev/fast/cache"
+    );
+    run.note(&scene.vm.agent.sh(&volume, LONG)?);
+    let told = format!("part=/dev/fast/cache\n{SIGNATURE}");
+    let told = scene.vm.agent.sh(&told, SHORT)?;
+    ensure!(
+        !told.contains("ID_FS_") && told.contains("/dev/disk/by-id/dm-uuid-LVM-"),
+        "udev says {told}"
+    );
+    scene.remove()?;
+    // The volume is one for anything again.
+    let freed = "mkfs.ext4 -q /dev/fast/cache && udevadm settle && udevadm info --query=property /dev/fast/cache";
+    let told = scene.vm.agent.sh(freed, SHORT)?;
+    ensure!(told.contains("ID_FS_TYPE=ext4"), "udev says {told}");
+    let empty = format!("vgremove -q -f -y fast; wipefs --all --quiet {ssd}; udevadm settle");
     scene.vm.agent.sh(&empty, SHORT)?;
     same_files(scene)
 }
