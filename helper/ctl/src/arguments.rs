@@ -194,18 +194,24 @@ pub enum Request {
 pub enum Rescue {
     Show {
         ssd: PathBuf,
+        #[command(flatten)]
+        image: SsdImage,
         #[arg(long, default_value = RECORDS, value_name = "FOLDER")]
         records: PathBuf,
     },
     Verify {
         ssd: PathBuf,
         disk: Option<PathBuf>,
+        #[command(flatten)]
+        image: SsdImage,
         #[arg(long)]
         whole: bool,
     },
     WriteBack {
         #[command(flatten)]
         pair: RescuePair,
+        #[arg(long)]
+        over_newer_data: bool,
         #[arg(long)]
         dry_run: bool,
         #[arg(long)]
@@ -225,10 +231,27 @@ pub enum Rescue {
 pub struct RescuePair {
     pub ssd: PathBuf,
     pub disk: PathBuf,
+    #[command(flatten)]
+    pub image: SsdImage,
     #[arg(long, value_name = "SERIAL")]
     pub disk_serial: Option<String>,
     #[arg(long, default_value = RECORDS, value_name = "FOLDER")]
     pub records: PathBuf,
+}
+
+/// What an image of the SSD has of it.
+#[derive(clap::Args)]
+pub struct SsdImage {
+    #[arg(long, value_name = "FILE")]
+    pub ssd_map: Option<PathBuf>,
+    #[arg(long, conflicts_with = "ssd_map")]
+    pub ssd_complete: bool,
+}
+
+impl SsdImage {
+    pub fn says_what_it_lacks(&self) -> bool {
+        self.ssd_map.is_some() || self.ssd_complete
+    }
 }
 
 /// Where the service keeps its records.

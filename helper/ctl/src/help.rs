@@ -252,6 +252,13 @@ fn described(argument: Arg, path: &str) -> Arg {
         (_, "disk_serial") => gettext(
             "Serial number of the disk, or name of the image file: agree that this is the right one",
         ),
+        (_, "ssd_map") => {
+            gettext("Map that ddrescue made beside the image of the SSD: what it could not read")
+        }
+        (_, "ssd_complete") => gettext("The image of the SSD was made without a read error"),
+        (_, "over_newer_data") => gettext(
+            "Write what is on the SSD although the disk seems to have newer data, which is lost then",
+        ),
         _ => String::new(),
     };
     argument.help(words)

@@ -9,11 +9,11 @@ use gettextrs::gettext;
 use serde_json::json;
 use tandem_rescue::nbd::{self, Address};
 use tandem_rescue::{
-    Cache, Check, Content, Disk, Doubt, Index, Owner, Record, Report, SECTOR_BYTES, View, judge,
-    open, owners, record, verify, write_back,
+    Cache, Check, Consent, Content, Disk, Doubt, Index, Map, Owner, Report, SECTOR_BYTES, Source,
+    View, judge, open, owners, record, verify, write_back,
 };
 use tandem_words::{bytes, fill};
-use tandemctl_arguments::{Rescue, RescuePair};
+use tandemctl_arguments::{Rescue, RescuePair, SsdImage};
 
 pub use self::errors::error_words;
 use crate::words::{fact, note, places};
@@ -22,12 +22,26 @@ use crate::{Ending, agree, complain, emit, say};
 /// Runs a rescue.
 pub fn run(what: Rescue, json: bool) -> Result<(), Ending> {
     match what {
-        Rescue::Show { ssd, records } => show(&ssd, &records, json),
-        Rescue::Verify { ssd, disk, whole } => {
+        Rescue::Show {
+            ssd,
+            image,
+            records,
+        } => show(&ssd, &image, &records, json),
+        Rescue::Verify {
+            ssd,
+            disk,
+            image,
+            whole,
+        } => {
             let check = if whole { Check::Whole } else { Check::Sampled };
-            check_all(&ssd, disk.as_deref(), check, json)
+            check_all(&ssd, disk.as_deref(), &image, check, json)
         }
-        Rescue::WriteBack { pair, dry_run, yes } => save(&pair, dry_run, yes, json),
+        Rescue::WriteBack {
+            pair,
+            over_newer_data,
+            dry_run,
+            yes,
+        } => save(&pair, over_newer_data, dry_run, yes, json),
         Rescue::View { pair, socket, port } => {
             let address = match (socket, port) {
                 (Some(path), _) => Address::Socket(path),
@@ -52,14 +66,21 @@ fn node(named: &Path) -> PathBuf {
     }
 }
 
-fn show(ssd: &Path, records: &Path, json: bool) -> Result<(), Ending> {
-    let ssd = open(&node(ssd), false)?;
+fn show(ssd: &Path, image: &SsdImage, records: &Path, json: bool) -> Result<(), Ending> {
+    let ssd = open_ssd(ssd, image, false)?;
     let cache = Cache::load(ssd.medium.as_ref())?;
     let summary = cache.summary();
     let owners = owners(&cache);
-    let record = record(&cache, records);
+    let found = record(&cache, records);
+    let record = found.as_ref().ok().and_then(Option::as_ref);
+    let is_outdated = record.is_some_and(|record| record.outdated);
+    let doubt = match &found {
+        Ok(_) if is_outdated => Some(Doubt::Outdated),
+        Ok(_) => None,
+        Err(_) => Some(Doubt::NoRecord),
+    };
     if json {
-        emit(json!({ "ssd": summary, "disks": owners, "record": record }));
+        emit(json!({ "ssd": summary, "disks": owners, "record": record, "doubt": doubt }));
         return Ok(());
     }
     let tell = |words: &str, values: &[(&str, &str)]| say(fill(words, values));
@@ -75,7 +96,7 @@ fn show(ssd: &Path, records: &Path, json: bool) -> Result<(), Ending> {
             gettext("not found among the disks of this computer"),
         ));
     }
-    if let Some(record) = &record {
+    if let Some(record) = record {
         let facts = [
             record.disk_model.clone(),
             bytes(record.disk_bytes),
@@ -118,14 +139,12 @@ fn show(ssd: &Path, records: &Path, json: bool) -> Result<(), Ending> {
             "One of the two copies of the cache information is damaged; the other one is enough.",
         ));
     }
-    if record.is_some_and(|record| record.outdated) {
-        tell(
-            &gettext("WARNING: {words}"),
-            &[("words", &sentence(Doubt::Outdated))],
-        );
+    if let Some(doubt) = doubt {
+        tell(&gettext("WARNING: {words}"), &[("words", &sentence(doubt))]);
     } else if summary.dirty_bytes > 0 {
         say(gettext("To save it: tandemctl rescue write-back SSD DISK"));
     }
+    tell_what_may_lack(&ssd, image);
     Ok(())
 }
 
@@ -167,18 +186,48 @@ fn sentence(doubt: Doubt) -> String {
         Doubt::Outdated => gettext(
             "The disk was used without the SSD since, so what is on the SSD is older and would destroy what is on the disk now.",
         ),
+        Doubt::NoRecord => gettext(
+            "The service's record of this cache cannot be read, so the disk may have been used without the SSD. Look at it as root, or name the folder of the records with --records.",
+        ),
     }
 }
 
-fn check_all(ssd: &Path, disk: Option<&Path>, check: Check, json: bool) -> Result<(), Ending> {
-    let ssd = open(&node(ssd), false)?;
+/// Opens the SSD; of an image with a map only what the map says was read.
+fn open_ssd(ssd: &Path, image: &SsdImage, write: bool) -> Result<Disk, Ending> {
+    let ssd = open(&node(ssd), write)?;
+    Ok(match &image.ssd_map {
+        Some(map) => ssd.with_map(Map::read(map)?),
+        None => ssd,
+    })
+}
+
+fn tell_what_may_lack(ssd: &Disk, image: &SsdImage) {
+    if matches!(ssd.source, Source::Image(_)) && !image.says_what_it_lacks() {
+        say(note(&gettext(
+            "An image does not show what of the SSD could not be read. Name the map that ddrescue made with --ssd-map.",
+        )));
+    }
+}
+
+fn check_all(
+    ssd: &Path,
+    disk: Option<&Path>,
+    image: &SsdImage,
+    check: Check,
+    json: bool,
+) -> Result<(), Ending> {
+    let ssd = open_ssd(ssd, image, false)?;
     let cache = Cache::load(ssd.medium.as_ref())?;
     let disk = disk.map(|disk| open(&node(disk), false)).transpose()?;
     if let Some(disk) = &disk
         && disk.medium.sectors() < cache.disk_sectors()
     {
         // The refusal describes the problem in full.
-        judge(&cache, &ssd, disk, None, None)?;
+        let whole = Consent {
+            ssd_is_whole: true,
+            ..Consent::default()
+        };
+        judge(&cache, &ssd, disk, Ok(None), whole)?;
     }
     let medium = disk.as_ref().map(|disk| disk.medium.as_ref());
     let report = verify(&cache, ssd.medium.as_ref(), medium, check);
@@ -186,6 +235,7 @@ fn check_all(ssd: &Path, disk: Option<&Path>, check: Check, json: bool) -> Resul
         emit(json!({ "ssd": cache.summary(), "report": report }));
     } else {
         tell(&report, &cache);
+        tell_what_may_lack(&ssd, image);
     }
     if report.is_good() {
         Ok(())
@@ -283,13 +333,19 @@ struct Together {
 }
 
 impl Together {
-    fn open(pair: &RescuePair, write: bool) -> Result<Self, Ending> {
-        let ssd = open(&node(&pair.ssd), write)?;
+    /// `over_newer`: what is on the disk may be newer, and nothing of it is lost, or the user has agreed to lose it.
+    fn open(pair: &RescuePair, over_newer: bool, write: bool) -> Result<Self, Ending> {
+        let ssd = open_ssd(&pair.ssd, &pair.image, write)?;
         let cache = Cache::load(ssd.medium.as_ref())?;
         let disk = open(&node(&pair.disk), write)?;
-        let record: Option<Record> = record(&cache, &pair.records);
-        let serial = pair.disk_serial.as_deref();
-        let (owner, doubts) = judge(&cache, &ssd, &disk, record.as_ref(), serial)?;
+        let record = record(&cache, &pair.records);
+        let consent = Consent {
+            serial: pair.disk_serial.as_deref(),
+            over_newer,
+            ssd_is_whole: pair.image.says_what_it_lacks(),
+        };
+        let record = record.as_ref().map(Option::as_ref);
+        let (owner, doubts) = judge(&cache, &ssd, &disk, record, consent)?;
         Ok(Self {
             ssd,
             disk,
@@ -301,14 +357,20 @@ impl Together {
 }
 
 /// Writes dirty data to the disk.
-fn save(pair: &RescuePair, dry_run: bool, yes: bool, json: bool) -> Result<(), Ending> {
+fn save(
+    pair: &RescuePair,
+    over_newer: bool,
+    dry_run: bool,
+    yes: bool,
+    json: bool,
+) -> Result<(), Ending> {
     let Together {
         ssd,
         disk,
         mut cache,
         owner,
         doubts,
-    } = Together::open(pair, !dry_run)?;
+    } = Together::open(pair, over_newer || dry_run, !dry_run)?;
     let dirty = cache.dirty_bytes();
     let written = |words: &str, size| {
         let values = [("size", &*bytes(size)), ("disk", &*device(&owner))];
@@ -317,14 +379,14 @@ fn save(pair: &RescuePair, dry_run: bool, yes: bool, json: bool) -> Result<(), E
     if dry_run {
         return list(&cache, &owner, json);
     }
-    if dirty > 0 && !yes {
+    if dirty > 0 && !json {
         say(written(
             &gettext("{size} will be written to {disk}."),
             dirty,
         ));
-        for doubt in &doubts {
-            say(note(&sentence(*doubt)));
-        }
+        tell_doubts(&doubts);
+    }
+    if dirty > 0 && !yes {
         agree::ask(json)?;
     }
     let mut shown = u64::MAX;
@@ -354,20 +416,43 @@ fn save(pair: &RescuePair, dry_run: bool, yes: bool, json: bool) -> Result<(), E
             outcome.written_bytes,
         ));
     }
-    if outcome.left_bytes == 0 {
-        return Ok(());
-    }
-    let places: Vec<_> = outcome.left_at.iter().map(u64::to_string).collect();
-    complain(&fill(
-        &gettext(
-            "The SSD cannot read {size} of it, which belong at byte {places} of the disk. They stay on the SSD, marked as unwritten. Copy the SSD to an image file with ddrescue and run the same command with the image, or check the file system and do without them.",
+    let complaints = [
+        (
+            outcome.left_bytes,
+            &outcome.left_at,
+            gettext(
+                "The SSD cannot read {size} of it, which belong at byte {places} of the disk. They stay on the SSD, marked as unwritten. Copy the SSD to an image file with ddrescue and run the same command with the image and --ssd-map, the map that ddrescue makes; or check the file system and do without them.",
+            ),
         ),
-        &[
-            ("size", &bytes(outcome.left_bytes)),
-            ("places", &places.join(", ")),
-        ],
-    ));
-    Err(Ending::Incomplete)
+        (
+            outcome.refused_bytes,
+            &outcome.refused_at,
+            gettext(
+                "The disk does not take {size} of it, at byte {places}. They stay on the SSD, marked as unwritten. Copy the disk to a healthy one with ddrescue and run the same command with that one.",
+            ),
+        ),
+    ];
+    let mut is_complete = true;
+    for (size, places, words) in complaints {
+        if size == 0 {
+            continue;
+        }
+        let places: Vec<_> = places.iter().map(u64::to_string).collect();
+        let values = [("size", &*bytes(size)), ("places", &*places.join(", "))];
+        complain(&fill(&words, &values));
+        is_complete = false;
+    }
+    if is_complete {
+        Ok(())
+    } else {
+        Err(Ending::Incomplete)
+    }
+}
+
+fn tell_doubts(doubts: &[Doubt]) {
+    for doubt in doubts {
+        say(note(&sentence(*doubt)));
+    }
 }
 
 /// Names what would be written.
@@ -416,7 +501,7 @@ fn view(pair: &RescuePair, address: &Address, json: bool) -> Result<(), Ending> 
         cache,
         owner,
         doubts,
-    } = Together::open(pair, false)?;
+    } = Together::open(pair, true, false)?;
     let failed = |e: std::io::Error| {
         let words = gettext("Cannot listen there: {error}. Choose another --socket or --port.");
         Ending::Usage(fill(&words, &[("error", &e.to_string())]))
@@ -435,9 +520,7 @@ fn view(pair: &RescuePair, address: &Address, json: bool) -> Result<(), Ending> 
     if json {
         emit(json!({ "disk": owner, "doubts": doubts, "uri": place }));
     } else {
-        for doubt in &doubts {
-            say(note(&sentence(*doubt)));
-        }
+        tell_doubts(&doubts);
         say(fill(
             &gettext("{disk} with what is on its SSD, read-only: {place}"),
             &[("disk", &device(&owner)), ("place", &place)],

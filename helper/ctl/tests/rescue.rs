@@ -49,6 +49,7 @@ impl Images {
             "disk.img",
             "--disk-serial",
             "disk.img",
+            "--ssd-complete",
             "--socket",
             "view.sock",
         ];
@@ -98,6 +99,7 @@ fn images_are_shown_verified_and_written_back() {
         "disk.img",
         "--disk-serial",
         "disk.img",
+        "--ssd-complete",
         "--dry-run",
     ];
     assert!(said(&images.run(&dry)).contains("Nothing was changed."));
@@ -109,6 +111,16 @@ fn images_are_shown_verified_and_written_back() {
             "disk.img",
             "--disk-serial",
             "disk.img",
+            "--ssd-complete",
+        ],
+        // Nothing says that all of the SSD could be read.
+        &[
+            "write-back",
+            "ssd.img",
+            "disk.img",
+            "--disk-serial",
+            "disk.img",
+            "--yes",
         ],
     ] {
         let refused = images.run(words);
@@ -125,6 +137,7 @@ fn images_are_shown_verified_and_written_back() {
         "disk.img",
         "--disk-serial",
         "disk.img",
+        "--ssd-complete",
         "--yes",
     ];
     let written = images.run(&yes);
@@ -140,6 +153,44 @@ fn images_are_shown_verified_and_written_back() {
     let json: serde_json::Value = serde_json::from_slice(&refused.stdout).unwrap();
     let expected = serde_json::json!({ "kind": "refused", "why": "no-cache", "name": "disk.img" });
     assert_eq!(json["error"], expected);
+}
+
+#[test]
+fn what_an_image_lacks_and_what_is_newer_is_not_written_over() {
+    let mut pair = Pair::new(14, true);
+    // The disk was used elsewhere, where a stopped cache has a sample.
+    pair.disk[8][100] ^= 1;
+    let images = Images::new("lacks", &pair);
+    let all = pair.ssd.len() * 512;
+    fs::write(images.0.join("ssd.map"), format!("0 + 1\n0 {all} +\n")).unwrap();
+    let right = ["--disk-serial", "disk.img", "--ssd-map", "ssd.map", "--yes"];
+    let run = |more: &[&str]| {
+        let words = [&["write-back", "ssd.img", "disk.img"], &right[..], more].concat();
+        images.run(&words)
+    };
+    let refused = run(&[]);
+    assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("--over-newer-data"),
+        "{}",
+        said(&refused)
+    );
+    assert!(images.read("disk.img") == pair.disk.as_flattened());
+    let agreed = run(&["--over-newer-data"]);
+    assert_eq!(agreed.status.code(), Some(0), "{}", said(&agreed));
+    // Also somebody who has agreed to everything reads what it was.
+    assert!(
+        said(&agreed).contains("was changed while"),
+        "{}",
+        said(&agreed)
+    );
+    fs::write(images.0.join("ssd.map"), "no map\n").unwrap();
+    let refused = run(&[]);
+    assert!(
+        said(&refused).contains("not the map of an image"),
+        "{}",
+        said(&refused)
+    );
 }
 
 /// A server that ends with the test. It ends when nobody reads what it prints, so its output stays open.
@@ -241,6 +292,7 @@ fn the_view_is_read_over_nbd_and_nothing_else() {
         "disk.img",
         "--disk-serial",
         "disk.img",
+        "--ssd-complete",
         "--yes",
     ]);
     assert!(said(&writes).contains("is in use"), "{}", said(&writes));

@@ -80,13 +80,14 @@ impl Cache {
             return Err(Error::ssd(name, Fault::TooSmall));
         }
         let mut copies: [SuperCopy; 2] = [[0; 2 * BLOCK_BYTES]; 2];
-        let mut unreadable = 0;
-        for (copy, place) in copies.iter_mut().zip(COPIES) {
+        let (mut unreadable, mut noted) = (0, [true; 2]);
+        for ((copy, place), noted) in copies.iter_mut().zip(COPIES).zip(&mut noted) {
             for (block, bytes) in (0..).zip(copy.as_chunks_mut::<BLOCK_BYTES>().0) {
                 // As in the module, a block that cannot be read counts as one that was never written.
                 if ssd.read(place + block * QUARTER_SECTORS, bytes).is_err() {
                     bytes.fill(0);
                     unreadable += u32::from(block == 0);
+                    *noted &= block == 0;
                 }
             }
         }
@@ -103,7 +104,8 @@ impl Cache {
         if ssd.sectors() < superblock.geometry.ssd_sectors {
             return Err(Error::ssd(name, Fault::Shrunk));
         }
-        let samples = core.choose_samples(&copies, &superblock.geometry);
+        let notes = [0, 1].map(|copy: usize| noted[copy].then_some(&copies[copy]));
+        let samples = core.choose_readable_samples(notes, &superblock.geometry);
         let mut engine = Engine::new(&core, superblock.geometry, Mode::WriteThrough);
         engine.set_retired(superblock.retired.slots());
         let sound = core.sound_supers(&copies);

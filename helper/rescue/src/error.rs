@@ -40,8 +40,14 @@ pub enum Why {
     Ssd(Fault),
     /// The disk has fewer sectors (the first number) than the disk of the cache (the second).
     DiskTooSmall(u64, u64),
+    /// The SSD is an image, and nothing says that all of the SSD could be read.
+    MayLack,
+    /// The file is no map of an image.
+    NoMap,
     /// The disk may be the wrong one, and the user has not named it.
     InDoubt(Vec<Doubt>, Known),
+    /// What is on the disk may be newer, and the user has not agreed to lose that.
+    Newer(Vec<Doubt>),
     /// A device failed in the middle of the work.
     Failed(Duty, io::Error),
     /// The engine works without the SSD since an error.
@@ -108,6 +114,15 @@ pub enum Doubt {
     Changed,
     /// The service recorded that the disk was used without the SSD.
     Outdated,
+    /// The service's record of the cache is there and cannot be read: the disk may have been used without the SSD.
+    NoRecord,
+}
+
+impl Doubt {
+    /// Whether the disk may have what is newer than the SSD; else the disk may be another one.
+    pub fn is_of_content(self) -> bool {
+        matches!(self, Self::Changed | Self::Outdated | Self::NoRecord)
+    }
 }
 
 /// The facts by which a disk that may be the wrong one can be named.
@@ -145,7 +160,10 @@ impl Why {
             Self::InUse(_) => "in-use",
             Self::Ssd(fault) => fault.word(),
             Self::DiskTooSmall(..) => "disk-too-small",
+            Self::MayLack => "image-may-lack",
+            Self::NoMap => "no-map",
             Self::InDoubt(..) => "disk-in-doubt",
+            Self::Newer(..) => "disk-newer",
             Self::Failed(..) => "device-failed",
             Self::SsdGivenUp => "ssd-given-up",
             Self::NotDurable => "not-durable",

@@ -2,16 +2,19 @@
 //! Is this the disk that the SSD belongs to, and is it as the cache left it?
 //!
 //! The identity on the SSD is compared as the module compares it. In addition some of the copies on the SSD are compared with the
-//! disk: where the SSD holds a clean copy, the disk holds the same, also after a crash, when the module knows of no samples.
+//! disk: where the SSD holds a clean copy, the disk holds the same, also after a crash, when there are no samples.
 
 use serde::Serialize;
 use tandem_core::start::Verdict;
 
 use crate::error::{Doubt, Known, Why};
 use crate::open::{Disk, Source};
+use crate::order::FRAME_SECTORS;
 use crate::owner::{Owner, Record};
-use crate::{BLOCK_BYTES, Cache, Error, Medium};
+use crate::{BLOCK_BYTES, Cache, Error, Medium, SECTOR_BYTES};
 
+/// The longest clean copy.
+const FRAME_BYTES: usize = (FRAME_SECTORS * SECTOR_BYTES) as usize;
 /// How many clean copies are compared before the disk is written to.
 const COMPARED: u64 = 1024;
 
@@ -35,9 +38,12 @@ pub(crate) fn quarter(disk: &dyn Medium, sector: u64) -> Option<[u8; BLOCK_BYTES
 
 /// Compares samples, and clean copies at places spread over the disk, with the disk.
 pub fn content(cache: &Cache, ssd: &dyn Medium, disk: &dyn Medium) -> Content {
-    let samples = cache
-        .core
-        .compare(&cache.samples, &|sector| quarter(disk, sector));
+    let samples = cache.core.compare_at_start(
+        &cache.samples,
+        &cache.engine,
+        &|sector| quarter(ssd, sector),
+        &|sector| quarter(disk, sector),
+    );
     if samples == Verdict::Changed {
         return Content::Changed;
     }
@@ -48,13 +54,16 @@ pub fn content(cache: &Cache, ssd: &dyn Medium, disk: &dyn Medium) -> Content {
     });
     let step = total.div_ceil(COMPARED).max(1);
     let (mut at, mut equal, mut differs) = (0, 0_u64, false);
+    let (mut on_disk, mut on_ssd) = ([0; FRAME_BYTES], [0; FRAME_BYTES]);
     cache.clean(|range| {
         at += 1;
-        if (at - 1) % step != 0 || range.count < BLOCK_BYTES as u64 / 512 {
+        if (at - 1) % step != 0 {
             return true;
         }
-        let pair = quarter(disk, range.sector).zip(quarter(ssd, range.ssd_sector));
-        if let Some((on_disk, on_ssd)) = pair {
+        let length = (range.count * SECTOR_BYTES) as usize;
+        let (on_disk, on_ssd) = (&mut on_disk[..length], &mut on_ssd[..length]);
+        let read = |medium: &dyn Medium, sector, bytes| medium.read(sector, bytes).is_ok();
+        if read(disk, range.sector, on_disk) && read(ssd, range.ssd_sector, on_ssd) {
             differs = on_disk != on_ssd;
             // A piece of zeroes is the same on most disks.
             equal += u64::from(!differs && on_ssd.iter().any(|&byte| byte != on_ssd[0]));
@@ -68,18 +77,33 @@ pub fn content(cache: &Cache, ssd: &dyn Medium, disk: &dyn Medium) -> Content {
     }
 }
 
-/// Decides whether this disk may be written to, or shown, with what is on the SSD. `serial`: the serial number by which the user
-/// names the disk in spite of a doubt. Returns what is known of the disk, and the doubts.
+/// What the user has agreed to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Consent<'a> {
+    /// The serial number by which the user names the disk, in spite of a doubt that it is the right one.
+    pub serial: Option<&'a str>,
+    /// What is on the disk may be newer, and may be lost.
+    pub over_newer: bool,
+    /// What an image of the SSD lacks is known, or nothing.
+    pub ssd_is_whole: bool,
+}
+
+/// Decides whether this disk may be written to, or shown, with what is on the SSD. Returns what is known of the disk, and the
+/// doubts.
 ///
 /// # Errors
-/// If there is a doubt and the user does not name the disk; if the disk is too small.
+/// If there is a doubt in spite of which the user has not agreed; if the disk is too small.
 pub fn judge(
     cache: &Cache,
     ssd: &Disk,
     disk: &Disk,
-    record: Option<&Record>,
-    serial: Option<&str>,
+    record: Result<Option<&Record>, &std::io::Error>,
+    consent: Consent<'_>,
 ) -> Result<(Owner, Vec<Doubt>), Error> {
+    // Zeros in place of the newest records hide what is dirty.
+    if matches!(ssd.source, Source::Image(_)) && !consent.ssd_is_whole {
+        return Err(Error::refused(ssd.medium.name(), Why::MayLack));
+    }
     let owner = Owner::of(disk, cache);
     let (has, wants) = (disk.medium.sectors(), cache.disk_sectors());
     if has < wants {
@@ -100,12 +124,23 @@ pub fn judge(
     if content(cache, ssd.medium.as_ref(), disk.medium.as_ref()) == Content::Changed {
         doubts.push(Doubt::Changed);
     }
-    if record.is_some_and(|record| record.outdated) {
-        doubts.push(Doubt::Outdated);
+    match record {
+        Ok(Some(record)) if record.outdated => doubts.push(Doubt::Outdated),
+        Ok(_) => {}
+        Err(_) => doubts.push(Doubt::NoRecord),
     }
+    let serial = consent.serial;
     let is_named = serial.is_some_and(|serial| !serial.is_empty() && serial == owner.serial);
-    if doubts.is_empty() || is_named {
-        return Ok((owner, doubts));
+    let content: Vec<_> = doubts
+        .iter()
+        .copied()
+        .filter(|doubt| doubt.is_of_content())
+        .collect();
+    if content.len() == doubts.len() || is_named {
+        if content.is_empty() || consent.over_newer {
+            return Ok((owner, doubts));
+        }
+        return Err(Error::refused(disk.medium.name(), Why::Newer(content)));
     }
     let known = match (&disk.source, serial) {
         (_, Some(serial)) => Known::NamedAs(serial.to_owned()),

@@ -10,6 +10,7 @@ mod error;
 mod evidence;
 #[cfg(feature = "machine")]
 mod machine;
+mod map;
 mod medium;
 pub mod nbd;
 mod open;
@@ -21,9 +22,10 @@ mod writeback;
 
 pub use cache::{Cache, Index, Summary};
 pub use error::{Doubt, Duty, Error, Fault, Kind, Known, User, Why};
-pub use evidence::{Content, judge};
+pub use evidence::{Consent, Content, judge};
 #[cfg(feature = "machine")]
 pub use machine::{owners, record};
+pub use map::Map;
 pub use medium::{BLOCK_BYTES, Medium, SECTOR_BYTES};
 pub use open::{Disk, Source, open};
 pub use order::Range;

@@ -41,15 +41,19 @@ pub fn named(name: &str, cache: &Cache) -> Option<Owner> {
 }
 
 /// What the records in `folder` say of the cache; `None` if there is no record.
-pub fn record(cache: &Cache, folder: &Path) -> Option<Record> {
-    let records = Store::open_untidied(folder).caches();
-    let record = records.into_iter().find(|r| r.pair.uuid == cache.uuid())?;
+///
+/// # Errors
+/// If the record is there, or may be, and cannot be read.
+pub fn record(cache: &Cache, folder: &Path) -> std::io::Result<Option<Record>> {
+    let Some(record) = Store::open_untidied(folder).cache(&cache.uuid())? else {
+        return Ok(None);
+    };
     let generation = cache.superblock.geometry.sequence;
     let lost = record.pair.lost_generation;
-    Some(Record {
+    Ok(Some(Record {
         disk_model: record.pair.origin.text.model.clone(),
         disk_name: record.pair.origin.text.name.clone(),
         disk_bytes: record.pair.origin.text.size,
         outdated: record.origin_diverged || (lost > 0 && lost >= generation),
-    })
+    }))
 }

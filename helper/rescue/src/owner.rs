@@ -49,7 +49,8 @@ impl Owner {
         };
         match &disk.source {
             Source::Image(name) => unknown(name),
-            Source::Device(name) => named(name, cache).unwrap_or_else(|| unknown(name)),
+            // The name that the kernel gave says nothing of the disk.
+            Source::Device(name) => named(name, cache).unwrap_or_else(|| unknown("")),
         }
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! The engine decides the order: dirty data is written to the disk, the disk is flushed, then a record on the SSD says that the
 //! data is clean. So a cut at any moment leaves either the record or data that is still dirty, and the next rescue, or the next
-//! start of the module, goes on from there. Before the first write to the disk the SSD says that the cache runs, for what it
-//! says of a stopped cache's disk is not true any more; the last write says how the disk is now, where the cache was stopped and
-//! the disk is as it was left.
+//! start of the module, goes on from there. Before the first write to the disk the SSD says that the cache runs, and what some
+//! places of the disk hold now and will hold: so a use of the disk after an interrupted rescue is told. The last write says how
+//! the disk is now, where the cache was stopped and the disk is as it was left.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use tandem_core::{Actions, NewRequest, ReqKind, Request, State, Waking, Work, Wo
 use crate::error::{Doubt, Duty, Why};
 use crate::evidence::quarter;
 use crate::order::{FRAME_SECTORS, QUARTER_SECTORS, Range};
-use crate::{BLOCK_BYTES, Cache, Error, Medium, SECTOR_BYTES};
+use crate::{BLOCK_BYTES, Cache, Error, Medium, SECTOR_BYTES, View};
 
 /// Data that is written to the disk between two flushes of it, at most.
 const BATCH_BYTES: u64 = 64 << 20;
@@ -28,6 +28,8 @@ const BATCH_PIECES: usize = 1024;
 const PIECES: usize = 1 << 20;
 /// Pieces of the disk that are named in an outcome.
 const NAMED: usize = 16;
+/// Quarters that the disk may refuse before the rescue ends: a disk with more of them is failing as a whole.
+const REFUSED: usize = 64;
 /// Passes over the dirty data. One is enough unless the engine has to put something off.
 const PASSES: u32 = 3;
 
@@ -49,6 +51,10 @@ pub struct Outcome {
     pub left_bytes: u64,
     /// Where that belongs on the disk, in bytes; the first places only.
     pub left_at: Vec<u64>,
+    /// Still only on the SSD, since the disk does not take it.
+    pub refused_bytes: u64,
+    /// Where on the disk, in bytes; the first places only.
+    pub refused_at: Vec<u64>,
 }
 
 /// A cleaning that the engine has begun.
@@ -67,6 +73,10 @@ struct Driver<'a> {
     flush: Option<(u64, Option<bool>)>,
     next: u64,
     ended_bytes: u64,
+    /// The disk has failed in a write or a flush since this was looked at.
+    disk_error: Option<Error>,
+    /// First sectors of quarters that the disk does not take.
+    refused: Vec<u64>,
 }
 
 fn stopped(medium: &dyn Medium, duty: Duty, error: std::io::Error) -> Error {
@@ -103,13 +113,17 @@ pub fn write_back(
         flush: None,
         next: 1,
         ended_bytes: 0,
+        disk_error: None,
+        refused: Vec::new(),
     };
     driver.settle()?;
     driver.say_running()?;
     let mut left = Vec::new();
+    let bytes_of = |quarters: &[u64]| quarters.len() as u64 * BLOCK_BYTES as u64;
     for _ in 0..PASSES {
+        driver.refused.clear();
         left = driver.pass(total, told)?;
-        if driver.cache.dirty_bytes() <= left.len() as u64 * BLOCK_BYTES as u64 {
+        if driver.cache.dirty_bytes() <= bytes_of(&left) + bytes_of(&driver.refused) {
             break;
         }
     }
@@ -117,11 +131,14 @@ pub fn write_back(
     if is_as_left {
         driver.say_stopped()?;
     }
-    let places = left.iter().take(NAMED).map(|sector| sector * SECTOR_BYTES);
+    let places = |of: &[u64]| of.iter().take(NAMED).map(|at| at * SECTOR_BYTES).collect();
+    let refused_bytes = bytes_of(&driver.refused);
     Ok(Outcome {
         written_bytes: driver.ended_bytes,
-        left_bytes: driver.cache.dirty_bytes(),
-        left_at: places.collect(),
+        left_bytes: driver.cache.dirty_bytes().saturating_sub(refused_bytes),
+        left_at: places(&left),
+        refused_bytes,
+        refused_at: places(&driver.refused),
     })
 }
 
@@ -167,17 +184,39 @@ impl Driver<'_> {
         self.carry_on()?;
         let mut left = Vec::new();
         for piece in failed {
-            for offset in (0..piece.count).step_by(QUARTER_SECTORS as usize) {
-                let quarter = Range {
-                    sector: piece.sector + offset,
-                    ssd_sector: 0,
-                    count: QUARTER_SECTORS.min(piece.count - offset),
-                };
+            for quarter in quarters(&piece) {
                 left.extend(self.clean(&[quarter])?);
             }
         }
         self.carry_on()?;
+        if self.disk_error.take().is_some() {
+            self.write_singly(pieces)?;
+        }
         Ok(left.iter().map(|quarter| quarter.sector).collect())
+    }
+
+    /// The disk has refused something of these pieces, or the flush behind them: each piece gets a flush of its own, and each
+    /// quarter of a piece that the disk does not take.
+    fn write_singly(&mut self, pieces: &[Range]) -> Result<(), Error> {
+        for piece in pieces {
+            self.clean(&[*piece])?;
+            self.carry_on()?;
+            if self.disk_error.take().is_none() {
+                continue;
+            }
+            for quarter in quarters(piece) {
+                self.clean(&[quarter])?;
+                self.carry_on()?;
+                let Some(error) = self.disk_error.take() else {
+                    continue;
+                };
+                if self.refused.len() == REFUSED {
+                    return Err(error);
+                }
+                self.refused.push(quarter.sector);
+            }
+        }
+        Ok(())
     }
 
     fn run_sectors(&self) -> u64 {
@@ -263,11 +302,13 @@ impl Driver<'_> {
         if actions.has(Actions::DISK)
             && let Some(cleaning) = self.cleanings.get_mut(&id)
         {
-            self.disk
-                .write(cleaning.sector, &cleaning.bytes)
-                .map_err(|e| stopped(self.disk, Duty::TakeData, e))?;
+            let written = self.disk.write(cleaning.sector, &cleaning.bytes);
             cleaning.bytes = Vec::new();
-            let (actions, waking) = self.cache.engine.disk_done(&cleaning.request, true);
+            let is_good = written.is_ok();
+            if let Err(e) = written {
+                self.disk_error = Some(stopped(self.disk, Duty::TakeData, e));
+            }
+            let (actions, waking) = self.cache.engine.disk_done(&cleaning.request, is_good);
             self.act(id, actions)?;
             self.wake(waking)?;
         }
@@ -293,8 +334,13 @@ impl Driver<'_> {
                 let (work, waking) = self.cache.engine.next_io();
                 self.wake(waking)?;
                 let Some(work) = work else { break };
-                self.carry_out(&work)?;
-                let waking = self.cache.engine.io_done(work.kind, true);
+                let is_good = if work.kind == WorkKind::FlushDisk {
+                    self.flush_disk()
+                } else {
+                    self.carry_out(&work)?;
+                    true
+                };
+                let waking = self.cache.engine.io_done(work.kind, is_good);
                 self.wake(waking)?;
             }
         }
@@ -303,6 +349,15 @@ impl Driver<'_> {
         }
         self.ended_bytes += before - self.cache.dirty_bytes().min(before);
         Ok(())
+    }
+
+    fn flush_disk(&mut self) -> bool {
+        let flushed = self.disk.flush();
+        let is_good = flushed.is_ok();
+        if let Err(e) = flushed {
+            self.disk_error = Some(stopped(self.disk, Duty::StoreData, e));
+        }
+        is_good
     }
 
     fn carry_out(&self, work: &Work) -> Result<(), Error> {
@@ -316,12 +371,8 @@ impl Driver<'_> {
         };
         match work.kind {
             WorkKind::FlushSsd => flush_ssd(),
-            WorkKind::FlushDisk => self
-                .disk
-                .flush()
-                .map_err(|e| stopped(self.disk, Duty::StoreData, e)),
             WorkKind::Pages => write(),
-            WorkKind::Trim | WorkKind::Step => Ok(()),
+            WorkKind::Trim | WorkKind::Step | WorkKind::FlushDisk => Ok(()),
             WorkKind::Marks | WorkKind::Note => write().and_then(|()| flush_ssd()),
             // What a record describes is durable before the record.
             WorkKind::Group | WorkKind::Head => {
@@ -356,13 +407,27 @@ impl Driver<'_> {
         let failed = !answered || self.cache.engine.failed(&request);
         self.cache.engine.end(request);
         if failed {
-            return Err(Error::stopped(self.ssd.name(), Why::NotDurable));
+            let of_ssd = || Error::stopped(self.ssd.name(), Why::NotDurable);
+            return Err(self.disk_error.take().unwrap_or_else(of_ssd));
         }
         Ok(())
     }
 
+    /// What is dirty becomes the content of the disk.
     fn say_running(&mut self) -> Result<(), Error> {
-        self.write_samples(self.cache.samples.running())
+        let (disk, view) = (self.disk, View::new(self.cache, self.ssd, self.disk));
+        let will = |sector: u64| {
+            let mut bytes = [0; BLOCK_BYTES];
+            view.read(sector, &mut bytes).ok().map(|()| bytes)
+        };
+        let Cache {
+            core,
+            engine,
+            samples,
+            ..
+        } = &*self.cache;
+        let note = core.note_of_run(samples, engine, &|sector| quarter(disk, sector), &will);
+        self.write_samples(note)
     }
 
     /// Both devices are flushed.
@@ -400,6 +465,18 @@ impl Driver<'_> {
         }
         Ok(())
     }
+}
+
+/// The quarters of a piece.
+fn quarters(piece: &Range) -> impl Iterator<Item = Range> {
+    let Range { sector, count, .. } = *piece;
+    (0..count)
+        .step_by(QUARTER_SECTORS as usize)
+        .map(move |offset| Range {
+            sector: sector + offset,
+            ssd_sector: 0,
+            count: QUARTER_SECTORS.min(count - offset),
+        })
 }
 
 /// The pieces, in parts of at most [`BATCH_PIECES`] and so many bytes, or of one piece.

@@ -79,6 +79,14 @@ impl Store {
         self.load(CACHES)
     }
 
+    /// The record of one cache; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the record is there and neither it nor its copy can be read, or if the folder may not be looked into.
+    pub fn cache(&self, uuid: &str) -> io::Result<Option<CacheRecord>> {
+        self.read(CACHES, uuid, CACHE)
+    }
+
     /// Records a cache.
     ///
     /// # Errors
@@ -95,7 +103,7 @@ impl Store {
     pub fn save_created(&self, pair: &Pair) -> io::Result<()> {
         let _lock = self.lock()?;
         let new = CacheRecord::new(pair.clone());
-        let record = match self.read::<CacheRecord>(CACHES, &pair.uuid, CACHE)? {
+        let record = match self.cache(&pair.uuid)? {
             Some(now) => now.keep_choices(new),
             None => new,
         };
@@ -113,7 +121,7 @@ impl Store {
         change: impl FnOnce(CacheRecord) -> CacheRecord,
     ) -> io::Result<Option<CacheRecord>> {
         let _lock = self.lock()?;
-        let Some(before) = self.read::<CacheRecord>(CACHES, uuid, CACHE)? else {
+        let Some(before) = self.cache(uuid)? else {
             return Ok(None);
         };
         let now = change(before.clone());

@@ -126,6 +126,24 @@ u32 tdu_samples_probe(struct td_samples *s, bool compares, tdu_quarter_fn read,
 	return td_probe_end(&p);
 }
 
+void tdu_samples_at_start(const struct tdu_engine *engine, const struct tdu_geometry *g,
+			  struct td_samples *s, tdu_quarter_fn read, void *context)
+{
+	u8 bytes[TD_QUARTER_SECTORS * 512u];
+	u64 sector;
+
+	td_samples_at_start(s, g->origin_sectors);
+	for (u32 i = 0; !s->stopped && i < s->count; i++)
+		if (tdu_clean_copy(engine, s->sample[i].quarter, &sector) &&
+		    read(context, sector, bytes))
+			td_sample_know(s, i, bytes);
+}
+
+void tdu_sums_of(const u8 *quarter, u32 *sums)
+{
+	td_sums_of(quarter, sums);
+}
+
 bool tdu_samples_show_uses(const u8 *first, const u8 *btrfs, u64 origin_sectors)
 {
 	struct td_places p;

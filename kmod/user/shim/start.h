@@ -71,6 +71,16 @@ u32 tdu_samples_probe(struct td_samples *s, bool compares, tdu_quarter_fn read,
 		      void *context);
 
 /*
+ * td_samples_at_start(); if the cache was not stopped, a quarter that @engine has a clean copy
+ * of should be as that copy. @read reads the SSD: false if it cannot.
+ */
+void tdu_samples_at_start(const struct tdu_engine *engine, const struct tdu_geometry *g,
+			  struct td_samples *s, tdu_quarter_fn read, void *context);
+
+/* Fills the sums of the 8 sectors. */
+void tdu_sums_of(const u8 *quarter, u32 *sums);
+
+/*
  * Does each use of the disk's file system change a quarter that is always sampled? @first,
  * @btrfs: the quarters TD_HOME_FIRST and TD_HOME_BTRFS.
  */

@@ -119,6 +119,11 @@ static u32 engine_find_slot(struct tdu_engine *s, u64 frame)
 	return td_index_find(&s->e, frame);
 }
 
+bool tdu_clean_copy(const struct tdu_engine *s, u64 quarter, u64 *ssd_sector)
+{
+	return td_index_clean_copy(&s->e, quarter, ssd_sector);
+}
+
 static u64 engine_word(struct tdu_engine *s, u32 slot)
 {
 	return td_word_load(&s->e.words[slot]);
@@ -454,6 +459,8 @@ static const struct tdu_api api = {
 	.heat_resume = tdu_heat_resume,
 	.samples_pick = tdu_samples_pick,
 	.samples_probe = tdu_samples_probe,
+	.samples_at_start = tdu_samples_at_start,
+	.sums_of = tdu_sums_of,
 	.samples_write = tdu_samples_write,
 	.samples_show_uses = tdu_samples_show_uses,
 };

@@ -205,14 +205,19 @@ struct tdu_api {
 	void (*samples_choose)(const u8 *first, const u8 *second,
 			       const struct tdu_geometry *geometry,
 			       struct td_samples *samples);
-	/* @engine NULL: nothing was written lately. */
 	/* The places that the life before has left in @s are hot. Before any request. */
 	void (*heat_resume)(struct tdu_engine *engine, const struct td_samples *s);
+	/* @engine NULL: nothing was written lately. */
 	void (*samples_pick)(const struct tdu_engine *engine,
 			     const struct tdu_geometry *geometry,
 			     struct td_samples *samples);
 	u32 (*samples_probe)(struct td_samples *samples, bool compares,
 			     tdu_quarter_fn read, void *context);
+	void (*samples_at_start)(const struct tdu_engine *engine,
+				 const struct tdu_geometry *geometry,
+				 struct td_samples *samples,
+				 tdu_quarter_fn read, void *context);
+	void (*sums_of)(const u8 *quarter, u32 *sums);
 	void (*samples_write)(const struct td_samples *samples,
 			      const struct tdu_geometry *geometry, u32 copy,
 			      u8 *bytes);
@@ -225,5 +230,7 @@ const struct tdu_api *tandem_user_api(void);
 const struct td_heat *tdu_heat(const struct tdu_engine *engine);
 const struct td_heat *tdu_read_heat(const struct tdu_engine *engine);
 void tdu_heat_resume(struct tdu_engine *engine, const struct td_samples *s);
+/* td_index_clean_copy() */
+bool tdu_clean_copy(const struct tdu_engine *engine, u64 quarter, u64 *ssd_sector);
 
 #endif

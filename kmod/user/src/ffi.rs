@@ -98,7 +98,7 @@ impl Default for Retired {
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sample {
-    quarter: u64,
+    pub(crate) quarter: u64,
     sum: u32,
     heat: u32,
     unknown: bool,
@@ -385,6 +385,14 @@ pub struct Api {
     pub heat_resume: unsafe extern "C" fn(*mut RawEngine, *const RawSamples),
     pub samples_pick: unsafe extern "C" fn(*const RawEngine, *const Geometry, *mut RawSamples),
     pub samples_probe: unsafe extern "C" fn(*mut RawSamples, bool, ReadQuarter, *mut c_void) -> u32,
+    pub samples_at_start: unsafe extern "C" fn(
+        *const RawEngine,
+        *const Geometry,
+        *mut RawSamples,
+        ReadQuarter,
+        *mut c_void,
+    ),
+    pub sums_of: unsafe extern "C" fn(*const u8, *mut u32),
     pub samples_write: unsafe extern "C" fn(*const RawSamples, *const Geometry, u32, *mut u8),
     pub samples_show_uses: unsafe extern "C" fn(*const u8, *const u8, u64) -> bool,
 }

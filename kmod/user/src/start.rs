@@ -120,7 +120,7 @@ impl Retired {
 pub struct Samples(RawSamples);
 
 impl Samples {
-    /// The note that the cache runs, which replaces `self`.
+    /// The note that the cache runs, which replaces `self` and says nothing of the disk.
     pub fn running(&self) -> Self {
         Self(RawSamples {
             sequence: self.0.sequence.wrapping_add(1),
@@ -260,16 +260,18 @@ impl Core {
 
     /// The newer sound samples of the two copies; those of a running cache if none are sound.
     pub fn choose_samples(&self, copies: &[SuperCopy; 2], geometry: &Geometry) -> Samples {
+        self.choose_readable_samples([Some(&copies[0]), Some(&copies[1])], geometry)
+    }
+
+    /// The same; `None`: a copy with samples that the SSD cannot read. That one may be the newer one.
+    pub fn choose_readable_samples(
+        &self,
+        copies: [Option<&SuperCopy>; 2],
+        geometry: &Geometry,
+    ) -> Samples {
         let mut samples = Samples::default();
-        let [first, second] = copies;
-        unsafe {
-            (self.api.samples_choose)(
-                samples_of(first),
-                samples_of(second),
-                geometry,
-                &mut samples.0,
-            );
-        }
+        let [first, second] = copies.map(|copy| copy.map_or(std::ptr::null(), samples_of));
+        unsafe { (self.api.samples_choose)(first, second, geometry, &mut samples.0) };
         samples
     }
 
@@ -282,6 +284,62 @@ impl Core {
             1 => Verdict::Changed,
             _ => Verdict::Unknown,
         }
+    }
+
+    /// As a start of the module compares: after a crash, also the places that are always sampled, and the hot ones, with
+    /// their clean copies. `ssd` reads a quarter of the SSD.
+    pub fn compare_at_start(
+        &self,
+        samples: &Samples,
+        engine: &Engine,
+        mut ssd: Quarter<'_>,
+        disk: Quarter<'_>,
+    ) -> Verdict {
+        let mut samples = *samples;
+        let context = (&raw mut ssd).cast();
+        let (raw, geometry) = (engine.raw.cast_const(), engine.geometry());
+        unsafe { (self.api.samples_at_start)(raw, geometry, &mut samples.0, READ, context) };
+        self.compare(&samples, disk)
+    }
+
+    /// The note that the cache runs, to replace `before`. The note tells a use of the disk from now on: it says what is on the
+    /// disk now, and what `will` is there soon, at the places that were watched, and at those that are always sampled as far as
+    /// there is room. It does not say that each use changes one of these places.
+    pub fn note_of_run(
+        &self,
+        before: &Samples,
+        engine: &Engine,
+        disk: Quarter<'_>,
+        will: Quarter<'_>,
+    ) -> Samples {
+        let mut note = before.running();
+        unsafe { (self.api.samples_pick)(engine.raw.cast_const(), engine.geometry(), &mut note.0) };
+        let sampled = &note.0.sample[..(note.0.count as usize).min(note.0.sample.len())];
+        let watched = before.traces().iter().map(|trace| trace.quarter);
+        let mut places: Vec<u64> = Vec::new();
+        for place in watched.chain(sampled.iter().map(|sample| sample.quarter)) {
+            if places.len() < TRACES_MAX && !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        for quarter in places {
+            let sector = quarter * QUARTER_SECTORS;
+            let Some(now) = disk(sector) else { continue };
+            note.0.trace[note.0.traces as usize] = Trace {
+                quarter,
+                was: self.sums_of(&now),
+                will: self.sums_of(&will(sector).unwrap_or(now)),
+            };
+            note.0.traces += 1;
+        }
+        note
+    }
+
+    /// The sums of the sectors of a quarter.
+    fn sums_of(&self, quarter: &[u8; BLOCK_BYTES]) -> [u32; 8] {
+        let mut sums = [0; 8];
+        unsafe { (self.api.sums_of)(quarter.as_ptr(), sums.as_mut_ptr()) };
+        sums
     }
 
     /// Samples of a disk that is flushed, to replace `before`: the usual quarters, and those that the engine wrote.

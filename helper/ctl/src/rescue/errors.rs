@@ -2,7 +2,7 @@
 //! Why a rescue does not go on, in words: what happened, what is the state of the data, and what to do next.
 
 use gettextrs::gettext;
-use tandem_rescue::{Duty, Error, Fault, Known, User, Why};
+use tandem_rescue::{Doubt, Duty, Error, Fault, Known, User, Why};
 use tandem_words::fill;
 
 use super::sentence;
@@ -44,21 +44,36 @@ pub fn error_words(error: &Error) -> String {
             ),
             &[("has", &has.to_string()), ("wants", &wants.to_string())],
         ),
-        Why::InDoubt(doubts, known) => {
-            let reasons: Vec<_> = doubts.iter().map(|doubt| sentence(*doubt)).collect();
-            with(
-                &gettext(
-                    "Not sure that {name} belongs to this SSD. {reasons} Nothing was changed. {known}",
-                ),
-                &[
-                    ("reasons", &reasons.join(" ")),
-                    ("known", &known_words(known, name)),
-                ],
-            )
-        }
+        Why::MayLack => with(
+            &gettext(
+                "{name} is an image, and an image does not show what of the SSD could not be read: that would be written to the disk as zeros. Nothing was changed. Name the map that ddrescue made with --ssd-map, or add --ssd-complete if there was no read error.",
+            ),
+            &[],
+        ),
+        Why::NoMap => with(
+            &gettext(
+                "{name} is not the map of an image by ddrescue. Nothing was changed. Name the file that ddrescue was given behind the image.",
+            ),
+            &[],
+        ),
+        Why::Newer(doubts) => with(
+            &gettext(
+                "{name} may have newer data than the SSD. {reasons} Nothing was changed. Compare both first, with tandemctl rescue view and the disk alone. If what is on the disk now is not needed, add --over-newer-data.",
+            ),
+            &[("reasons", &sentences(doubts))],
+        ),
+        Why::InDoubt(doubts, known) => with(
+            &gettext(
+                "Not sure that {name} belongs to this SSD. {reasons} Nothing was changed. {known}",
+            ),
+            &[
+                ("reasons", &sentences(doubts)),
+                ("known", &known_words(known, name)),
+            ],
+        ),
         Why::Failed(duty, error) => with(
             &gettext(
-                "{what} Whatever was not recorded as written is still on the SSD, and the disk has nothing older than before. Run the same command again; if that fails too, copy the failing device to an image file or a healthy device with ddrescue and go on with the copy.",
+                "{what} Whatever was not recorded as written is still on the SSD, and the disk has nothing older than before. Run the same command again; if that fails too, copy the failing device with ddrescue and go on with the copy; of a copy of the SSD name the map, too, with --ssd-map.",
             ),
             &[("what", &duty_words(*duty, name, error))],
         ),
@@ -69,6 +84,11 @@ pub fn error_words(error: &Error) -> String {
             "The engine could not make its records durable. What was not recorded as written is still on the SSD. Run the same command again.",
         ),
     }
+}
+
+fn sentences(doubts: &[Doubt]) -> String {
+    let sentences: Vec<_> = doubts.iter().map(|doubt| sentence(*doubt)).collect();
+    sentences.join(" ")
 }
 
 /// The user of a device or an image.
@@ -98,7 +118,7 @@ fn fault_words(fault: &Fault) -> String {
             "{name} was partitioned or formatted after it was the SSD of a cache, so what it held for the disk may be gone. Nothing was changed.",
         ),
         Fault::Damaged => gettext(
-            "{name} was the SSD of a cache, but the cache information on it is damaged and cannot be trusted. Nothing was changed. If the SSD has read errors, copy it to an image file with ddrescue and try again with the image.",
+            "{name} was the SSD of a cache, but the cache information on it is damaged and cannot be trusted. Nothing was changed. If the SSD has read errors, copy it to an image file with ddrescue and try again with the image and --ssd-map, the map that ddrescue makes.",
         ),
         Fault::Newer => gettext(
             "{name} belongs to a cache of a newer version of Tandem. Nothing was changed. Use that version, or a newer one.",
@@ -110,7 +130,7 @@ fn fault_words(fault: &Fault) -> String {
             "{name} is smaller than the SSD that the cache was made on. Nothing was changed. If this is a copy, copy the SSD again as a whole.",
         ),
         Fault::IndexDamaged => gettext(
-            "The index on {name} is damaged, so nobody can say which data on it is newer than the disk. Nothing was changed. If the SSD has read errors, copy it to an image file with ddrescue and try again with the image.",
+            "The index on {name} is damaged, so nobody can say which data on it is newer than the disk. Nothing was changed. If the SSD has read errors, copy it to an image file with ddrescue and try again with the image and --ssd-map, the map that ddrescue makes.",
         ),
         Fault::IndexImpossible => gettext(
             "The index on {name} contradicts itself, so it cannot be trusted. Nothing was changed. Keep the SSD as it is; the disk holds everything but the data that was only on the SSD.",
@@ -164,8 +184,6 @@ fn duty_words(duty: Duty, name: &str, error: &std::io::Error) -> String {
 mod tests {
     use super::*;
     use std::io;
-    use tandem_rescue::Doubt;
-
     fn broken() -> io::Error {
         io::Error::other("broken")
     }
@@ -211,6 +229,9 @@ mod tests {
             refused(Why::NotOpened(broken())),
             refused(Why::NoDisk),
             refused(Why::DiskTooSmall(1, 2)),
+            refused(Why::MayLack),
+            refused(Why::NoMap),
+            refused(Why::Newer(vec![Doubt::Changed, Doubt::NoRecord])),
             stopped(Why::SsdGivenUp),
             stopped(Why::NotDurable),
         ];

@@ -10,7 +10,9 @@ use tandem_core::{Core, Geometry, Region};
 use tandem_helper::machine::store::Store;
 use tandem_helper::model::facts::Ident;
 use tandem_helper::model::record::CacheRecord;
-use tandem_rescue::{Cache, Disk, Doubt, Error, Kind, Known, User, View, Why, judge, open, record};
+use tandem_rescue::{
+    Cache, Consent, Disk, Doubt, Error, Kind, Known, User, View, Why, judge, open, record,
+};
 
 use crate::drives::Drives;
 use tandem_stage::pair::Pair;
@@ -32,11 +34,21 @@ impl Folder {
         self.0.join(name)
     }
 
+    /// The verdict with a serial number, over what is newer, of a whole image.
     fn judge(&self, serial: Option<&str>) -> Result<Vec<Doubt>, Error> {
+        self.judge_with(Consent {
+            serial,
+            over_newer: true,
+            ssd_is_whole: true,
+        })
+    }
+
+    fn judge_with(&self, consent: Consent<'_>) -> Result<Vec<Doubt>, Error> {
         let (ssd, disk) = (self.open("ssd.img"), self.open("disk.img"));
         let cache = Cache::load(ssd.medium.as_ref()).unwrap();
         let record = record(&cache, &self.0);
-        judge(&cache, &ssd, &disk, record.as_ref(), serial).map(|(_, doubts)| doubts)
+        let record = record.as_ref().map(Option::as_ref);
+        judge(&cache, &ssd, &disk, record, consent).map(|(_, doubts)| doubts)
     }
 
     fn open(&self, name: &str) -> Disk {
@@ -91,19 +103,30 @@ fn a_disk_that_was_written_elsewhere_is_told_by_samples_and_by_clean_copies() {
             // A file system that is mounted writes its superblock.
             pair.disk[8][100] ^= 1;
         } else {
-            // After a crash there are no samples; a clean copy says what the disk should hold.
+            // After a crash there are no samples; a clean copy says what the disk should hold, in each of its quarters.
             let drives = Drives::of(&pair);
             let cache = Cache::load(&drives.ssd).unwrap();
-            let mut first = None;
+            let mut last = None;
             cache.clean(|range| {
-                first = Some(range.sector);
-                false
+                last = Some(range.sector + range.count - 1);
+                true
             });
-            pair.disk[first.unwrap() as usize][100] ^= 1;
+            pair.disk[last.unwrap() as usize][100] ^= 1;
         }
         let folder = Folder::new("elsewhere", &pair);
         let (doubts, _) = in_doubt(folder.judge(None));
         assert!(doubts.contains(&Doubt::Changed), "{doubts:?}");
+        // It is the right disk: what is on it is to be lost is another question.
+        let right = Consent {
+            serial: Some("disk.img"),
+            ssd_is_whole: true,
+            ..Consent::default()
+        };
+        let newer = refused(folder.judge_with(right));
+        assert!(
+            matches!(&newer, Why::Newer(doubts) if doubts[..] == [Doubt::Changed]),
+            "{newer:?}"
+        );
         let named = folder.judge(Some("disk.img")).unwrap();
         assert_eq!(named, [Doubt::Image, Doubt::Changed]);
     }
@@ -158,6 +181,32 @@ fn an_ssd_that_the_service_calls_lost_is_outdated() {
         );
     }
     assert!(in_doubt(folder.judge(None)).0.contains(&Doubt::Outdated));
+    // A record that cannot be read is not one that is not there.
+    let file = format!("caches/{}.cache.json", cache.uuid());
+    for copy in [file.clone(), file.replace("json", "copy")] {
+        fs::write(folder.path(&copy), "{").unwrap();
+    }
+    let doubts = folder.judge(Some("disk.img")).unwrap();
+    assert_eq!(doubts, [Doubt::Image, Doubt::NoRecord]);
+    fs::remove_dir_all(folder.path("caches")).unwrap();
+    assert_eq!(folder.judge(Some("disk.img")).unwrap(), [Doubt::Image]);
+}
+
+// promise 18: rescue/rescue::doubts::an_image_that_may_lack_something_is_refused
+#[test]
+fn an_image_that_may_lack_something_is_refused() {
+    let folder = Folder::new("lacks", &Pair::new(8, true));
+    let right = Consent {
+        serial: Some("disk.img"),
+        ..Consent::default()
+    };
+    let why = refused(folder.judge_with(right));
+    assert!(matches!(why, Why::MayLack), "{why:?}");
+    let whole = Consent {
+        ssd_is_whole: true,
+        ..right
+    };
+    assert_eq!(folder.judge_with(whole).unwrap(), [Doubt::Image]);
 }
 
 #[test]

@@ -41,6 +41,10 @@ pub struct Drive {
     volatile: RefCell<BTreeMap<u64, Vec<Sector>>>,
     /// Sectors that cannot be read.
     pub bad: RefCell<Vec<u64>>,
+    /// Sectors that cannot be written: the write fails, or the next flush does.
+    pub refuses: RefCell<Vec<u64>>,
+    pub refuses_late: bool,
+    refused: Cell<bool>,
 }
 
 impl Drive {
@@ -51,6 +55,9 @@ impl Drive {
             durable: RefCell::new(content),
             volatile: RefCell::default(),
             bad: RefCell::default(),
+            refuses: RefCell::default(),
+            refuses_late: false,
+            refused: Cell::new(false),
         }
     }
 
@@ -106,6 +113,19 @@ impl Medium for Drive {
         if self.is_disk {
             self.power.disk_writes.set(self.power.disk_writes.get() + 1);
         }
+        let end = sector + bytes.len() as u64 / SECTOR as u64;
+        if self
+            .refuses
+            .borrow()
+            .iter()
+            .any(|at| (sector..end).contains(at))
+        {
+            self.refused.set(self.refuses_late);
+            return match self.refuses_late {
+                true => cut,
+                false => Err(io::Error::other("bad sector")),
+            };
+        }
         // A write that is cut may have moved any of its sectors.
         if cut.is_ok() || Some(self.power.steps.get() - 1) == self.power.ends.get() {
             for (at, bytes) in (sector..).zip(bytes.as_chunks::<SECTOR>().0) {
@@ -121,6 +141,9 @@ impl Medium for Drive {
 
     fn flush(&self) -> io::Result<()> {
         self.power.step()?;
+        if self.refused.take() {
+            return Err(io::Error::other("bad sector"));
+        }
         let mut durable = self.durable.borrow_mut();
         for (sector, values) in std::mem::take(&mut *self.volatile.borrow_mut()) {
             durable[sector as usize] = *values.last().unwrap();

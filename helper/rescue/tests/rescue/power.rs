@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use tandem_core::start::Verdict;
 use tandem_rescue::{
-    Cache, Check, Content, Doubt, Error, Kind, Medium, Outcome, View, verify, write_back,
+    Cache, Check, Content, Doubt, Error, Kind, Map, Medium, Outcome, View, open, verify, write_back,
 };
 
 use crate::drives::Drives;
@@ -17,6 +17,12 @@ fn load(ssd: &dyn Medium) -> Cache {
 fn rescue(drives: &Drives) -> Result<Outcome, Error> {
     let mut cache = Cache::load(&drives.ssd)?;
     write_back(&mut cache, &drives.ssd, &drives.disk, &[], &mut |_| {})
+}
+
+/// What the SSD says of the content of the disk.
+fn content(drives: &Drives) -> Option<Content> {
+    let cache = load(&drives.ssd);
+    verify(&cache, &drives.ssd, Some(&drives.disk), Check::Sampled).disk
 }
 
 /// What the SSD and the disk show together.
@@ -142,12 +148,8 @@ fn cut_at_each_step_and_repeated_it_comes_to_the_same_end() {
                 let seen = shown(&left);
                 let lost = differing(&seen, &pair.shown);
                 assert!(lost.is_empty(), "{why}: lost at {lost:?}");
-                // Dirty data is only left together with a note that fits the disk, or with none.
-                let cache = load(&left.ssd);
-                let compared = cache.core.compare(&cache.samples, &|sector| {
-                    Some(block_of(&left.disk.content(), sector))
-                });
-                assert_ne!(compared, Verdict::Changed, "{why}");
+                // Dirty data is only left together with a note that fits the disk.
+                assert_ne!(content(&left), Some(Content::Changed), "{why}");
                 rescue(&left).unwrap();
                 let differs = differing(&left.disk.content(), &pair.shown);
                 assert!(
@@ -160,6 +162,39 @@ fn cut_at_each_step_and_repeated_it_comes_to_the_same_end() {
         }
     }
     println!("{cuts} cuts");
+}
+
+/// The disk is used without its SSD: a file system writes its superblock.
+fn use_elsewhere(drives: &Drives) {
+    let mut sector = drives.disk.content()[3];
+    sector[100] ^= 1;
+    drives.disk.write(3, &sector).unwrap();
+}
+
+// promise 21: rescue/rescue::power::a_use_of_the_disk_after_an_interrupted_rescue_is_told
+#[test]
+fn a_use_of_the_disk_after_an_interrupted_rescue_is_told() {
+    let mut cuts = 0;
+    for seed in 0..4 {
+        let pair = Pair::new(seed, seed % 2 == 0);
+        let whole = Drives::of(&pair);
+        rescue(&whole).unwrap();
+        let steps = whole.power.steps.get();
+        for end in (0..steps).step_by(3) {
+            let drives = Drives::new(pair.disk.clone(), pair.ssd.clone(), Some(end));
+            rescue(&drives).unwrap_err();
+            let (disk, ssd) = (drives.disk.content(), drives.ssd.content());
+            let left = Drives::new(disk, ssd, None);
+            if drives.power.disk_writes.get() == 0 || load(&left.ssd).dirty_bytes() == 0 {
+                continue;
+            }
+            assert_ne!(content(&left), Some(Content::Changed), "{seed}, {end}");
+            use_elsewhere(&left);
+            assert_eq!(content(&left), Some(Content::Changed), "{seed}, {end}");
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 40, "{cuts}");
 }
 
 // promise 18: rescue/rescue::power::what_the_ssd_cannot_read_is_left_and_named_and_the_rest_is_written
@@ -181,8 +216,104 @@ fn what_the_ssd_cannot_read_is_left_and_named_and_the_rest_is_written() {
     let differs = differing(&drives.disk.content(), &pair.shown);
     let lost = bad.sector as usize..bad.sector as usize + 8;
     assert!(!differs.is_empty() && differs.iter().all(|at| lost.contains(at)));
+    assert_ne!(content(&drives), Some(Content::Changed));
+    let used = Drives::new(drives.disk.content(), drives.ssd.content(), None);
+    use_elsewhere(&used);
+    assert_eq!(content(&used), Some(Content::Changed));
     // The SSD can be read again.
     drives.ssd.bad.borrow_mut().clear();
     assert_eq!(rescue(&drives).unwrap().written_bytes, 4096);
     assert_eq!(differing(&drives.disk.content(), &pair.shown), [0; 0]);
+}
+
+// promise 18: rescue/rescue::power::what_an_image_lacks_is_left_and_named
+#[test]
+fn what_an_image_lacks_is_left_and_named() {
+    let pair = Pair::new(1, true);
+    let drives = Drives::of(&pair);
+    let mut ranges = Vec::new();
+    load(&drives.ssd).dirty(0, |range| {
+        ranges.push(range);
+        true
+    });
+    let bad = ranges[ranges.len() / 2];
+    // As ddrescue leaves what it could not read.
+    let lacks = bad.ssd_sector as usize + 1;
+    let mut ssd = pair.ssd.clone();
+    ssd[lacks] = [0; SECTOR];
+    let folder = tempfile::tempdir().unwrap();
+    let [image, map] = ["ssd.img", "ssd.map"].map(|name| folder.path().join(name));
+    std::fs::write(&image, ssd.as_flattened()).unwrap();
+    let [at, end] = [lacks, pair.ssd.len()].map(|sector| sector * SECTOR);
+    let behind = at + SECTOR;
+    let text = format!(
+        "{end} + 1\n0 {at} +\n{at} {SECTOR} -\n{behind} {} +\n",
+        end - behind
+    );
+    std::fs::write(&map, text).unwrap();
+    let image = open(&image, true)
+        .unwrap()
+        .with_map(Map::read(&map).unwrap());
+    let mut cache = load(image.medium.as_ref());
+    let outcome = write_back(
+        &mut cache,
+        image.medium.as_ref(),
+        &drives.disk,
+        &[],
+        &mut |_| {},
+    )
+    .unwrap();
+    assert_eq!(outcome.left_bytes, 4096);
+    assert_eq!(outcome.left_at, [bad.sector * 512]);
+    let differs = differing(&drives.disk.content(), &pair.shown);
+    let left = bad.sector as usize..bad.sector as usize + 8;
+    assert!(!differs.is_empty() && differs.iter().all(|at| left.contains(at)));
+    for at in left {
+        assert_eq!(
+            drives.disk.content()[at],
+            pair.disk[at],
+            "the older version stays"
+        );
+    }
+}
+
+// promise 20: rescue/rescue::power::what_the_disk_does_not_take_is_left_and_named_and_the_rest_is_written
+#[test]
+fn what_the_disk_does_not_take_is_left_and_named_and_the_rest_is_written() {
+    for late in [false, true] {
+        let pair = Pair::new(1, true);
+        let mut drives = Drives::of(&pair);
+        drives.disk.refuses_late = late;
+        let mut ranges = Vec::new();
+        load(&drives.ssd).dirty(0, |range| {
+            ranges.push(range);
+            true
+        });
+        let bad = ranges[ranges.len() / 2];
+        drives.disk.refuses.borrow_mut().push(bad.sector + 1);
+        let outcome = rescue(&drives).unwrap();
+        assert_eq!(
+            (outcome.refused_bytes, outcome.left_bytes),
+            (4096, 0),
+            "{late}"
+        );
+        assert_eq!(outcome.refused_at, [bad.sector * 512]);
+        assert_eq!(load(&drives.ssd).dirty_bytes(), 4096);
+        let differs = differing(&drives.disk.content(), &pair.shown);
+        let left = bad.sector as usize..bad.sector as usize + 8;
+        assert!(!differs.is_empty() && differs.iter().all(|at| left.contains(at)));
+        // The disk takes it now.
+        drives.disk.refuses.borrow_mut().clear();
+        assert_eq!(rescue(&drives).unwrap().written_bytes, 4096);
+        assert_eq!(differing(&drives.disk.content(), &pair.shown), [0; 0]);
+        // A disk that takes nothing at all ends the rescue.
+        let dead = Drives::of(&pair);
+        dead.disk
+            .refuses
+            .borrow_mut()
+            .extend(0..pair.disk.len() as u64);
+        let error = rescue(&dead).unwrap_err();
+        assert_eq!(error.kind, Kind::Stopped);
+        assert_eq!(differing(&dead.disk.content(), &pair.disk), [0; 0]);
+    }
 }
