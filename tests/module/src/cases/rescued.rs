@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use anyhow::{Result, anyhow, ensure};
-use tandem_rescue::{Cache, Disk, Doubt, Outcome, User, View, Why, judge, open, write_back};
+use tandem_rescue::{
+    Cache, Consent, Disk, Doubt, Outcome, User, View, Why, judge, open, write_back,
+};
 
 use super::Entry;
 use super::writeback::{config, write_quarters};
@@ -37,14 +39,19 @@ fn rescue(rig: &Rig, model: &[u8]) -> Result<Outcome> {
     let mut shown = vec![0; model.len()];
     view.read(0, &mut shown)?;
     ensure!(shown == model, "disk and SSD do not show what was written");
-    // The disks in memory have no serial number that the SSD could name. They are named by hand.
-    ensure!(
-        judge(&cache, &ssd, &disk, None, None).is_err(),
-        "taken without its name"
-    );
-    let name = rig.origin.path().file_name().unwrap_or_default();
-    let (_, doubts) = judge(&cache, &ssd, &disk, None, name.to_str())?;
-    ensure!(doubts == [Doubt::OtherDisk], "{doubts:?}");
+    // The disks in memory have no serial number, and the names that the kernel gave say nothing of a disk.
+    let name = rig.origin.path().file_name().unwrap_or_default().to_str();
+    for serial in [None, name] {
+        let named = Consent {
+            serial,
+            ..Consent::default()
+        };
+        let why = judge(&cache, &ssd, &disk, Ok(None), named).map_err(|e| e.why);
+        ensure!(
+            matches!(&why, Err(Why::InDoubt(doubts, _)) if doubts[..] == [Doubt::OtherDisk]),
+            "{why:?}"
+        );
+    }
     let media = (ssd.medium.as_ref(), disk.medium.as_ref());
     Ok(write_back(&mut cache, media.0, media.1, &[], &mut |_| {})?)
 }
