@@ -317,3 +317,37 @@ fn qemu_img_reads_the_view_too() {
     copy.truncate(pair.shown.len() * 512);
     assert!(copy == pair.shown.as_flattened());
 }
+
+#[test]
+fn an_image_of_a_virtual_machine_that_runs_is_refused() {
+    let pair = Pair::new(15, true);
+    let images = Images::new("machine", &pair);
+    let mut machine = Command::new("qemu-io");
+    machine
+        .args(["-f", "raw", "disk.img"])
+        .current_dir(&images.0);
+    machine.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let Ok(machine) = machine.spawn() else {
+        println!("SKIP: because qemu-io is not installed");
+        return;
+    };
+    let mut machine = Server(machine, None);
+    let mut prompt = [0; 8];
+    let output = machine.0.stdout.as_mut().unwrap();
+    output.read_exact(&mut prompt).unwrap();
+    let yes = [
+        "write-back",
+        "ssd.img",
+        "disk.img",
+        "--ssd-complete",
+        "--yes",
+    ];
+    let refused = images.run(&[&yes[..], &["--disk-serial", "disk.img"]].concat());
+    assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
+    assert!(
+        said(&refused).contains("disk.img is in use"),
+        "{}",
+        said(&refused)
+    );
+    assert!(images.read("disk.img") == pair.disk.as_flattened());
+}

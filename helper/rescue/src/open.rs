@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Opens a device or an image, and refuses one that something else uses.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, OFlags, flock, major, minor};
+use rustix::fs::{Advice, FlockOperation, OFlags, fadvise, fcntl_lock, flock, major, minor};
 
 use crate::Error;
 use crate::error::{User, Why};
@@ -49,12 +49,16 @@ pub fn open(path: &Path, write: bool) -> Result<Disk, Error> {
         Err(e) if e.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(&name, user(path))),
         other => other.map_err(failed)?,
     };
+    let opened = file.metadata().map_err(failed)?;
+    // A loop device does not claim the device below it.
+    if let Some(device) = loop_device(Path::new("/sys/block"), path, &opened) {
+        return Err(in_use(&name, User::LoopDevice(device)));
+    }
     let source = if kind.is_block_device() {
+        // The module went past the page cache, so what is there may be older, where a program has kept the device open.
+        let _ = fadvise(&file, 0, None, Advice::DontNeed);
         Source::Device(kernel_name(&file).map_err(failed)?)
     } else {
-        if let Some(device) = loop_device(path) {
-            return Err(in_use(&name, User::LoopDevice(device)));
-        }
         let lock = if write {
             FlockOperation::NonBlockingLockExclusive
         } else {
@@ -62,6 +66,10 @@ pub fn open(path: &Path, write: bool) -> Result<Disk, Error> {
         };
         if flock(&file, lock).is_err() {
             return Err(in_use(&name, User::Rescue));
+        }
+        // A virtual machine locks parts of its image, which the lock above does not see.
+        if fcntl_lock(&file, lock).is_err() {
+            return Err(in_use(&name, User::Unknown));
         }
         let name = path.file_name().unwrap_or(path.as_os_str());
         Source::Image(name.to_string_lossy().into_owned())
@@ -98,15 +106,32 @@ fn kernel_name(file: &File) -> io::Result<String> {
     Ok(name.to_string_lossy().into_owned())
 }
 
-/// The loop device that shows this file as a disk.
-fn loop_device(path: &Path) -> Option<String> {
+/// The loop device in `blocks` that shows this file as a disk, or this device, or a part of it, or the disk that it is a part of.
+fn loop_device(blocks: &Path, path: &Path, opened: &Metadata) -> Option<String> {
     let path = fs::canonicalize(path).ok()?;
-    let devices = fs::read_dir("/sys/block").ok()?;
+    let devices = fs::read_dir(blocks).ok()?;
     devices.filter_map(Result::ok).find_map(|device| {
-        let file = fs::read_to_string(device.path().join("loop/backing_file")).ok()?;
-        let name = device.file_name().to_string_lossy().into_owned();
-        (Path::new(file.trim_end()) == path).then_some(name)
+        let below = fs::read_to_string(device.path().join("loop/backing_file")).ok()?;
+        let below = Path::new(below.trim_end());
+        // A path of another mount namespace leads nowhere here.
+        let is_same = match fs::metadata(below) {
+            Ok(below) => is_same(&below, opened),
+            Err(_) => below == path,
+        };
+        is_same.then(|| device.file_name().to_string_lossy().into_owned())
     })
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    if one.file_type().is_block_device() && other.file_type().is_block_device() {
+        let places = [one, other].map(|device| fs::canonicalize(sysfs(device.rdev())));
+        return match places {
+            // The folder of a part lies in that of its disk.
+            [Ok(one), Ok(other)] => one.starts_with(&other) || other.starts_with(&one),
+            _ => one.rdev() == other.rdev(),
+        };
+    }
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// The user of a device.
@@ -144,7 +169,33 @@ fn mounted_at(mounts: &str, number: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::mounted_at;
+    use super::{loop_device, mounted_at};
+    use std::fs;
+
+    #[test]
+    fn a_loop_device_is_found_by_the_file_and_not_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let [image, link, other] = ["image", "link", "other"].map(|name| folder.path().join(name));
+        fs::write(&image, "x").unwrap();
+        fs::write(&other, "x").unwrap();
+        fs::hard_link(&image, &link).unwrap();
+        let blocks = folder.path().join("block");
+        fs::create_dir_all(blocks.join("sda")).unwrap();
+        fs::create_dir_all(blocks.join("loop3/loop")).unwrap();
+        let shows = |path: &std::path::Path| {
+            let text = format!("{}\n", path.display());
+            fs::write(blocks.join("loop3/loop/backing_file"), text).unwrap();
+        };
+        let found = || loop_device(&blocks, &image, &fs::metadata(&image).unwrap());
+        for path in [&image, &link] {
+            shows(path);
+            assert_eq!(found().as_deref(), Some("loop3"));
+        }
+        shows(&other);
+        assert_eq!(found(), None);
+        shows(&folder.path().join("gone"));
+        assert_eq!(found(), None);
+    }
 
     #[test]
     fn the_mount_table_names_the_place() {
