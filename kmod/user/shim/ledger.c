@@ -30,8 +30,10 @@ bool tdu_work_next(struct tdu_engine *s, u32 *kind, u64 *sector,
 void tdu_work_bytes(struct tdu_engine *s, u32 kind, u32 from, u32 sectors,
 		    u8 *bytes)
 {
-	memcpy(bytes, (u8 *)s->works[kind].buffer + from * 512ull,
-	       sectors * 512ull);
+	const struct td_work *w = &s->works[kind];
+
+	if (w->buffer && (u64)from + sectors <= w->sectors)
+		memcpy(bytes, (u8 *)w->buffer + from * 512ull, sectors * 512ull);
 }
 
 void tdu_work_fill(struct tdu_engine *s, u32 kind)

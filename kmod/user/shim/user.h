@@ -162,7 +162,7 @@ struct tdu_api {
 			  u32 *sectors, bool *flush, struct tdu_list *list);
 	/* To be called before work_bytes(), once. */
 	void (*work_fill)(struct tdu_engine *engine, u32 kind);
-	/* Copies what the work of @kind, which is under way, is to write. */
+	/* Copies what the work of @kind, which is under way, is to write; nothing beyond that. */
 	void (*work_bytes)(struct tdu_engine *engine, u32 kind, u32 from,
 			   u32 sectors, u8 *bytes);
 	/* True: to be called again. */

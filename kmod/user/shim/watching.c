@@ -46,7 +46,7 @@ bool tdu_look_end(struct tdu_engine *s, const u64 *quarters, u32 count)
 {
 	struct td_places p = { .format = TD_FORMAT_EXT, .mark = 1 };
 
-	for (u32 i = 0; i < count; i++) {
+	for (u32 i = 0; i < count && i < TD_PLACES_MAX; i++) {
 		p.quarter[p.count++] = quarters[i];
 		p.mark += (u32)quarters[i] << 1;
 	}

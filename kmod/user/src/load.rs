@@ -9,6 +9,8 @@ use crate::types::Loaded;
 pub struct Load<'a> {
     engine: &'a mut Engine,
     raw: *mut RawLoad,
+    /// Sectors of what is to be fed next.
+    wanted: u64,
     ended: bool,
 }
 
@@ -18,6 +20,7 @@ impl Load<'_> {
         Load {
             raw: unsafe { (engine.core.api.load_new)(engine.raw) },
             engine,
+            wanted: 0,
             ended: false,
         }
     }
@@ -25,12 +28,14 @@ impl Load<'_> {
     /// What is to be read next: first sector and count.
     pub fn wants(&mut self) -> Option<(u64, u64)> {
         let (mut sector, mut sectors) = (0, 0);
-        unsafe { (self.engine.core.api.load_next)(self.raw, &mut sector, &mut sectors) }
-            .then_some((sector, u64::from(sectors)))
+        let more = unsafe { (self.engine.core.api.load_next)(self.raw, &mut sector, &mut sectors) };
+        self.wanted = u64::from(sectors);
+        more.then_some((sector, self.wanted))
     }
 
-    /// The content of what was wanted; `None` if it could not be read.
+    /// The content of what was wanted; `None` if it could not be read. Less than what was wanted counts as that.
     pub fn feed(&mut self, bytes: Option<&[u8]>) {
+        let bytes = bytes.filter(|bytes| bytes.len() as u64 >= self.wanted * 512);
         let bytes = bytes.map_or(std::ptr::null(), <[u8]>::as_ptr);
         unsafe { (self.engine.core.api.load_feed)(self.raw, bytes) }
     }
