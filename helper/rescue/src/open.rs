@@ -67,9 +67,13 @@ pub fn open(path: &Path, write: bool) -> Result<Disk, Error> {
         if flock(&file, lock).is_err() {
             return Err(in_use(&name, User::Rescue));
         }
-        // A virtual machine locks parts of its image, which the lock above does not see.
+        // A virtual machine locks parts of its image, which the lock above does not see. On a file system of a network the second
+        // lock may meet the first one.
         if fcntl_lock(&file, lock).is_err() {
-            return Err(in_use(&name, User::Unknown));
+            let _ = flock(&file, FlockOperation::NonBlockingUnlock);
+            if fcntl_lock(&file, lock).is_err() {
+                return Err(in_use(&name, User::Unknown));
+            }
         }
         let name = path.file_name().unwrap_or(path.as_os_str());
         Source::Image(name.to_string_lossy().into_owned())

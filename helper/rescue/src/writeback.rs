@@ -199,9 +199,9 @@ impl Driver<'_> {
     /// quarter of a piece that the disk does not take.
     fn write_singly(&mut self, pieces: &[Range]) -> Result<(), Error> {
         for piece in pieces {
-            self.clean(&[*piece])?;
+            let unreadable = self.clean(&[*piece])?;
             self.carry_on()?;
-            if self.disk_error.take().is_none() {
+            if self.disk_error.take().is_none() && unreadable.is_empty() {
                 continue;
             }
             for quarter in quarters(piece) {

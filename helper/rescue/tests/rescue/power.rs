@@ -317,3 +317,26 @@ fn what_the_disk_does_not_take_is_left_and_named_and_the_rest_is_written() {
         assert_eq!(differing(&dead.disk.content(), &pair.disk), [0; 0]);
     }
 }
+
+#[test]
+fn a_place_that_neither_can_read_nor_take_hides_no_other() {
+    for late in [false, true] {
+        let pair = Pair::new(1, true);
+        let mut drives = Drives::of(&pair);
+        drives.disk.refuses_late = late;
+        let mut ranges = Vec::new();
+        load(&drives.ssd).dirty(0, |range| {
+            ranges.push(range);
+            true
+        });
+        // Side by side, so that one batch has both.
+        let middle = ranges.len() / 2;
+        let (unreadable, refused) = (ranges[middle], ranges[middle + 1]);
+        drives.ssd.bad.borrow_mut().push(unreadable.ssd_sector);
+        drives.disk.refuses.borrow_mut().push(refused.sector);
+        let outcome = rescue(&drives).unwrap();
+        assert_eq!(outcome.left_at, [unreadable.sector * 512]);
+        assert_eq!(outcome.refused_at, [refused.sector * 512]);
+        assert_eq!((outcome.left_bytes, outcome.refused_bytes), (4096, 4096));
+    }
+}
