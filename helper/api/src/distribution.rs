@@ -166,14 +166,12 @@ mod tests {
             let hook = hook.unwrap().replace("/modules.d", "");
             assert!(!data(&hook).is_empty());
             let unit = data(&format!("systemd/{}", tool.unit));
-            // dracut has no option for all kernels, so a script beside the hook runs it.
-            let beside = Path::new(tool.hook).parent().unwrap().to_str().unwrap();
-            let mut runs = tool.programs.iter().chain([&beside]);
-            assert!(
-                runs.any(|program| unit.contains(&format!("\nExecStart={program}"))),
-                "{}",
-                tool.unit
+            let program = Path::new(tool.programs[0]).file_name().unwrap();
+            let runs = format!(
+                "\nExecStart=/usr/libexec/tandem-initramfs {}\n",
+                program.display()
             );
+            assert!(unit.contains(&runs), "{}", tool.unit);
         }
     }
 }
