@@ -153,6 +153,7 @@ mount /dev/mapper/NAME PLACE
 sha256sum --check --quiet /root/sums-NAME
 tandemctl remove --yes NAME
 dmsetup table NAME | grep ' linear '
+dd if=/dev/CACHE bs=4k count=1 iflag=direct status=none | cmp -n 4096 - /dev/zero
 sha256sum --check --quiet /root/sums-NAME"#;
 /// How the bare mappings were set up: name, place in `KINDS`, and the script's commands without the clearing of the SSD.
 const BARE: [(&str, usize, &str); 2] = [
@@ -161,7 +162,11 @@ const BARE: [(&str, usize, &str); 2] = [
         2,
         r#"dmsetup create slow-meta --table "0 16384 linear /dev/SSD2 0"
 dmsetup create slow-data --table "0 131072 linear /dev/SSD2 16384"
-dmsetup create slow --table "0 $(blockdev --getsz /dev/DISK2) cache /dev/mapper/slow-meta /dev/mapper/slow-data /dev/DISK2 128 1 writeback smq 0""#,
+# What was there before the target began stays in the page cache, since the target keeps the device open.
+exec 7</dev/mapper/slow-meta
+head -c 4096 <&7 >/dev/null
+dmsetup create slow --table "0 $(blockdev --getsz /dev/DISK2) cache /dev/mapper/slow-meta /dev/mapper/slow-data /dev/DISK2 128 1 writeback smq 0"
+exec 7<&-"#,
     ),
     (
         "log",
@@ -256,6 +261,7 @@ fn together(run: &mut Run) -> Result<()> {
             let [disk, ssd] = [&names[2 * at + 1], &names[2 * at]];
             let script = script.replace("AGAIN", again).replace("NAME", name);
             let script = script.replace("PLACE", &format!("/srv/{at}"));
+            let script = script.replace("CACHE", &format!("SSD{at}"));
             script
                 .replace(&format!("DISK{at}"), disk)
                 .replace(&format!("SSD{at}"), ssd)

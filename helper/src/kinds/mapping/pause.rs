@@ -9,9 +9,10 @@ use crate::kinds::notes::Note;
 use crate::machine::dm::control::{Control, Foreign};
 use crate::machine::dm::table::LINEAR;
 use crate::machine::mounts::nodes::device_number;
+use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use tandem_api::Failure;
 
@@ -77,25 +78,26 @@ impl Bare {
             return Err(format!("not clean: {}", mapping.status));
         }
         let clear = || -> io::Result<()> {
-            node(&before.disk)?.sync_all()?;
+            node(&before.disk, OFlags::empty())?.sync_all()?;
             self.clear(&before.superblock)
         };
         clear().map_err(|e| e.to_string())
     }
 
-    /// Writes zeroes over a superblock.
+    /// Writes zeroes over a superblock. The target has written it past the page cache, where something older may be: what was
+    /// there before, or what a write of ours that failed has left.
     fn clear(&self, (number, place): &(String, u64)) -> io::Result<()> {
-        let file = node(number)?;
-        let mut block = [0; SUPERBLOCK_BYTES];
-        file.read_exact_at(&mut block, *place)?;
-        if block.iter().all(|byte| *byte == 0) {
+        let file = node(number, OFlags::DIRECT)?;
+        let mut block = Block([0; SUPERBLOCK_BYTES]);
+        file.read_exact_at(&mut block.0, *place)?;
+        if block.0.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
         let (at, mark) = self.mark;
-        if block.get(at..at + mark.len()) != Some(&mark) {
+        if block.0.get(at..at + mark.len()) != Some(&mark) {
             return Err(io::Error::other("no superblock is there"));
         }
-        file.write_all_at(&[0; SUPERBLOCK_BYTES], *place)?;
+        file.write_all_at(&Block([0; SUPERBLOCK_BYTES]).0, *place)?;
         file.sync_all()
     }
 
@@ -122,11 +124,18 @@ impl Bare {
     }
 }
 
+/// Memory as a request past the page cache needs it.
+#[repr(align(4096))]
+struct Block([u8; SUPERBLOCK_BYTES]);
+
 /// The device with this number.
-fn node(number: &str) -> io::Result<File> {
+fn node(number: &str, flags: OFlags) -> io::Result<File> {
     let name = named(number).ok_or(io::ErrorKind::NotFound)?;
-    let node = Path::new("/dev").join(name);
-    let file = OpenOptions::new().read(true).write(true).open(node)?;
+    // The kernel writes a folder in a name so.
+    let node = Path::new("/dev").join(name.replace('!', "/"));
+    let mut options = OpenOptions::new();
+    options.custom_flags(flags.bits().cast_signed());
+    let file = options.read(true).write(true).open(node)?;
     if device_number(file.metadata()?.rdev()) != *number {
         return Err(io::Error::other("another device has taken the name"));
     }
