@@ -277,7 +277,7 @@ static void check_drop(struct torn *t, u64 number)
 	for (u32 i = 0; i < t->live.layout.slots; i++)
 		must(!t->dropped[i] || td_word_valid(t->durable[i]) ==
 		     td_word_dirty(t->durable[i]),
-		     "a slot that was dropped is recorded with what it held");
+		     "what a drop left has another index: a slot keeps what it held");
 	t->sweeping = 0;
 	t->swept = number;
 }
