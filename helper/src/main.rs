@@ -2,13 +2,14 @@
 //! The privileged D-Bus service that builds, watches and removes caches.
 
 use clap::Parser;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_helper::host::device_mapper::DeviceMapper;
 use tandem_helper::kinds;
 use tandem_helper::machine::store::{FOLDER, Store};
+use tandem_helper::model::removal::UNDER_WAY;
 use tandem_helper::service::Service;
 use tandem_helper::start::{kernel_caches, removable};
 
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
     tandem_helper::log();
     let arguments = Arguments::parse();
     if arguments.removable {
-        let Some(refusal) = removable::refusal(&arguments.folder()) else {
+        let Some(refusal) = removable::refusal(&arguments.folder(), Path::new(UNDER_WAY)) else {
             return ExitCode::SUCCESS;
         };
         eprintln!("{refusal}");

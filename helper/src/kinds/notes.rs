@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use tandem_api::Failure;
 
 /// The folder of the notes. A start of the machine empties it: after that nothing of a removal is under way.
-pub(super) const FOLDER: &str = "/run/tandem/others";
+pub(super) const FOLDER: &str = crate::model::removal::UNDER_WAY;
 /// The folder of the notes that a start of the machine keeps: a partition table may be half changed.
 const MOVES: &str = "/var/lib/tandem/moves";
 /// The folder of the notes on modes that are to be put back, and that their system keeps over a start of the machine.

@@ -11,6 +11,9 @@ const UUID_PREFIX: &str = "LVM-";
 /// Characters of a UUID of LVM.
 const UUID_CHARS: usize = 32;
 
+/// The notes of removals that are under way and end with the machine. A mapping may wait for the end of one.
+pub const UNDER_WAY: &str = "/run/tandem/others";
+
 /// What is done with a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OtherTask {

@@ -11,8 +11,9 @@ use tandem_api::DeviceText;
 const ADVICE: &str = "Open Tandem and choose \u{201c}Write Back and Remove\u{201d}, or run \u{201c}tandemctl remove\u{201d}. \
                       Then remove the package again.";
 
-/// Why the programs must stay, in plain words; `None` if every disk has all of its data.
-pub fn refusal(folder: &Path) -> Option<String> {
+/// Why the programs must stay, in plain words; `None` if every disk has all of its data. `under_way`:
+/// [`UNDER_WAY`](crate::model::removal::UNDER_WAY).
+pub fn refusal(folder: &Path, under_way: &Path) -> Option<String> {
     // Without the folder no cache was ever set up.
     if !folder.is_dir() {
         return None;
@@ -36,6 +37,7 @@ pub fn refusal(folder: &Path) -> Option<String> {
     }
     // A partition that bcache has left may be in the middle of its move.
     if jobs > 0
+        || records(under_way) > 0
         || ["jobs", "moves"]
             .iter()
             .any(|kind| records(&folder.join(kind)) > 0)
@@ -100,17 +102,17 @@ mod tests {
     #[test]
     fn only_caches_whose_disks_have_everything_may_be_left_behind() {
         let (root, store) = folder("removable");
-        assert_eq!(refusal(&root), None);
+        assert_eq!(refusal(&root, &root.join("none")), None);
         store
             .save_cache(&CacheRecord::new(Pair::nowhere(Mode::Writethrough)))
             .unwrap();
-        assert_eq!(refusal(&root), None);
+        assert_eq!(refusal(&root, &root.join("none")), None);
         let mut pair = Pair::nowhere(Mode::Writeback);
         pair.uuid = "cd".repeat(16);
         pair.origin.text.model = "Barge".into();
         pair.ssd.text.serial = "DART0001".into();
         store.save_cache(&CacheRecord::new(pair)).unwrap();
-        let said = refusal(&root).unwrap();
+        let said = refusal(&root, &root.join("none")).unwrap();
         assert!(
             said.contains("Barge") && said.contains("DART0001"),
             "{said}"
@@ -124,9 +126,25 @@ mod tests {
         let (root, _store) = folder("removable-move");
         let moves = root.join("moves");
         fs::create_dir(&moves).unwrap();
-        assert_eq!(refusal(&root), None);
+        assert_eq!(refusal(&root, &root.join("none")), None);
         fs::write(moves.join("abcd.json"), "{}").unwrap();
-        assert!(refusal(&root).unwrap().contains("changing a disk"));
+        assert!(
+            refusal(&root, &root.join("none"))
+                .unwrap()
+                .contains("changing a disk")
+        );
+        fs::remove_dir_all(&moves).unwrap();
+        // The cache of another system is being removed: its mapping may be suspended.
+        let under_way = root.join("others");
+        fs::create_dir(&under_way).unwrap();
+        fs::write(under_way.join("slow.said"), "").unwrap();
+        assert_eq!(refusal(&root, &under_way), None);
+        fs::write(under_way.join("slow.json"), "{}").unwrap();
+        assert!(
+            refusal(&root, &under_way)
+                .unwrap()
+                .contains("changing a disk")
+        );
         fs::remove_dir_all(&root).unwrap();
     }
 
@@ -134,12 +152,19 @@ mod tests {
     fn a_record_that_cannot_be_read_counts_as_unwritten_data() {
         let (root, _store) = folder("removable-damaged");
         fs::write(root.join("caches/abcd.cache.json"), "{").unwrap();
-        assert!(refusal(&root).unwrap().contains("cannot be read"));
+        assert!(
+            refusal(&root, &root.join("none"))
+                .unwrap()
+                .contains("cannot be read")
+        );
         fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]
     fn a_machine_that_never_had_a_cache_has_no_folder() {
-        assert_eq!(refusal(Path::new("/nonexistent/tandem")), None);
+        assert_eq!(
+            refusal(Path::new("/nonexistent/tandem"), Path::new("/nonexistent")),
+            None
+        );
     }
 }

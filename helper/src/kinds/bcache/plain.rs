@@ -337,7 +337,11 @@ impl Remover for MakePlain {
                 before.phase = Phase::Moving;
                 save(note, &before).await?;
                 // The table is read again next; that shows whether the program has worked.
-                if let Err(e) = work.tools().place(work.shift, work.shift.moved()).await {
+                if let Err(e) = work
+                    .tools()
+                    .place(work.shift, work.shift.moved(), Some(&before.backup))
+                    .await
+                {
                     tracing::error!("the partition is not moved: {e}");
                 }
                 None
@@ -351,7 +355,7 @@ impl Remover for MakePlain {
                 let (tools, shift) = (work.tools(), work.shift);
                 let restored = match seen.table {
                     Which::Torn => tools.restore(shift, &before.backup).await,
-                    _ => tools.place(shift, (shift.start, shift.size)).await,
+                    _ => tools.place(shift, (shift.start, shift.size), None).await,
                 };
                 let now = work.see(&before).await?;
                 if (now.table.entry(), now.place) != (Place::Old, Place::Old) {

@@ -15,8 +15,11 @@ use std::time::Duration;
 use tandem_api::Failure;
 use zbus::Connection;
 
-/// Longest wait for a program. A disk that sleeps answers within seconds.
+/// Longest wait for a program that reads. A disk that sleeps answers within seconds.
 const LIMIT: Duration = Duration::from_secs(60);
+/// The same for a program that writes, which nothing is to interrupt: a disk may try for minutes to read or write a sector. The
+/// programs wait 30 seconds for the lock themselves.
+const LIMIT_TO_WRITE: Duration = Duration::from_secs(600);
 /// Exit status of a shell that does not find a program.
 const NOT_FOUND: i32 = 127;
 /// The words of sfdisk for a disk that has no partition table.
@@ -32,14 +35,16 @@ const DUMP: &str = r#"exec sfdisk --dump "$1""#;
 /// before bcache wrote to it, so that is dropped first.
 const PROBE: &str = r#"blockdev --flushbufs "$1" && exec blkid -p -o export -O "$2" -S "$3" "$1""#;
 /// Gives a partition another place, and tells the kernel of this partition only: the others may be in use. `$1`: the disk, `$2`:
-/// the number of the partition, `$3` and `$4`: its first sector and its sectors. As long as the lock is held, udev looks at
+/// the number of the partition, `$3` and `$4`: its first sector and its sectors, `$5`: the file with the table as it has to be
+/// now, or nothing: another program may have changed the table before the lock is ours. As long as the lock is held, udev looks at
 /// no device of the disk, so that bcache is not registered again where it was.
-const MOVE: &str = r#"exec 9<"$1" && flock 9 &&
+const MOVE: &str = r#"exec 9<"$1" && flock -w 30 9 &&
+{ [ -z "$5" ] || sfdisk --dump "$1" | cmp - "$5"; } &&
 echo "start=$3, size=$4" | sfdisk --quiet --no-reread --no-tell-kernel --wipe never --wipe-partitions never -N "$2" "$1" &&
 exec partx --update --nr "$2" "$1""#;
 /// Writes a whole table as it was over a torn one, and tells the kernel of one partition. `$1`: the disk, `$2`: the number of the partition, `$3`:
 /// the file with the table.
-const RESTORE: &str = r#"exec 9<"$1" && flock 9 &&
+const RESTORE: &str = r#"exec 9<"$1" && flock -w 30 9 &&
 sfdisk --quiet --force --no-reread --no-tell-kernel --wipe never --wipe-partitions never "$1" <"$3" &&
 exec partx --update --nr "$2" "$1""#;
 
@@ -167,16 +172,19 @@ impl<'a> Tools<'a> {
         blocking(write).await?.map_err(failed)
     }
 
-    /// Gives the partition this first sector and so many sectors. What else is in the table stays.
+    /// Gives the partition this first sector and so many sectors. What else is in the table stays. `only_of`: the table as it has
+    /// to be before.
     pub(super) async fn place(
         &self,
         shift: &Shift,
         (start, size): (u64, u64),
+        only_of: Option<&Path>,
     ) -> Result<(), Failure> {
         let words = [
             shift.number.to_string(),
             start.to_string(),
             size.to_string(),
+            only_of.map_or_else(String::new, |file| file.to_string_lossy().into_owned()),
         ];
         self.run(MOVE, &words).await?.ok().map(drop)
     }
@@ -219,7 +227,11 @@ impl<'a> Tools<'a> {
             words: &words,
             output: &said,
         };
-        let status = match program::run(self.connection, &told, LIMIT).await? {
+        let limit = match [MOVE, RESTORE].contains(&script) {
+            true => LIMIT_TO_WRITE,
+            false => LIMIT,
+        };
+        let status = match program::run(self.connection, &told, limit).await? {
             State::Ended(status) => status,
             other => {
                 return Err(failed(format_args!(
@@ -250,6 +262,7 @@ fn content(printed: &str) -> Option<Content> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program_for_test;
 
     #[test]
     fn a_content_has_a_type_and_a_uuid() {
@@ -262,6 +275,40 @@ mod tests {
         assert_eq!(content(printed), Some(found));
         assert_eq!(content("PTUUID=aa\nPTTYPE=gpt\n"), None);
         assert_eq!(content("TYPE=squashfs\n"), None);
+    }
+
+    /// Runs the move of a partition with programs that take the place of the real ones: whether it succeeded, and whether the
+    /// table was written. The table of the disk is `now`.
+    fn moves(now: &str, only_of: &str) -> (bool, bool) {
+        let root = tempfile::tempdir().unwrap();
+        let [disk, table, log] = ["disk", "table", "log"].map(|name| root.path().join(name));
+        for file in [&disk, &table] {
+            fs::write(file, only_of).unwrap();
+        }
+        let sfdisk = format!(
+            "#!/bin/sh\n[ \"$1\" = --dump ] && printf '{now}' || cat >{}\n",
+            log.display()
+        );
+        program_for_test::make(&root.path().join("bin/sfdisk"), &sfdisk);
+        program_for_test::make(&root.path().join("bin/partx"), "#!/bin/sh\n");
+        let only_of = match only_of {
+            "" => String::new(),
+            _ => table.display().to_string(),
+        };
+        let path = format!("{}/bin:/usr/bin:/bin", root.path().display());
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", MOVE, "sh"]).arg(&disk);
+        shell.args(["1", "2064", "409584", &only_of]);
+        let ran = shell.env("PATH", path).output().unwrap();
+        (ran.status.success(), log.exists())
+    }
+
+    #[test]
+    fn a_table_that_another_program_has_changed_meanwhile_is_not_written() {
+        assert_eq!(moves("label: gpt", "label: gpt"), (true, true));
+        assert_eq!(moves("label: gpt and more", "label: gpt"), (false, false));
+        // To put the partition back, whatever else is in the table now.
+        assert_eq!(moves("label: gpt and more", ""), (true, true));
     }
 
     #[test]
