@@ -143,10 +143,10 @@ words! {
         OtherNotRemovable = "other-not-removable",
         /// The partition below a bcache device without a cache cannot become a plain one: `device` (the partition), `name`
         /// (`whole-disk`: bcache has the disk without a partition table; `table`: a table of another type than GPT and MBR;
-        /// `table-damaged`; `logical`: not one of the four primary partitions of an MBR; `volume`: the partition is a part of a
-        /// volume; `mounted`, with `mount_points`; `in-use`; `running-system`; `offset`: the file system does not begin at a
-        /// sector; `content`: no file system is found there; `tool`: `sfdisk` or another program is missing; `unknown`: what is
-        /// below the device is not known).
+        /// `table-damaged`; `another-move`: the same change of another disk has not ended; `logical`: not one of the four
+        /// primary partitions of an MBR; `volume`: the partition is a part of a volume; `mounted`, with `mount_points`;
+        /// `in-use`; `running-system`; `offset`: the file system does not begin at a sector; `content`: no file system is found
+        /// there; `tool`: `sfdisk` or another program is missing; `unknown`: what is below the device is not known).
         StaysBcache = "stays-bcache",
         /// The SSD belongs to a cache of another disk: `device` (the SSD).
         WrongDisk = "wrong-disk",

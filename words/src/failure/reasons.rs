@@ -123,6 +123,9 @@ pub(super) fn stays_bcache(why: &str) -> (String, String, String) {
             "mounted" => gettext("Unmount it, then try again."),
             "in-use" => gettext("Close what uses it, then try again."),
             "tool" => gettext("Install sfdisk (the package fdisk or util-linux), then try again."),
+            "another-move" => {
+                gettext("Plug in the other disk, wait until its change has ended, then try again.")
+            }
             "table-damaged" => gettext(
                 "Look at the details. Repair the partition table, for example with fdisk, then try again.",
             ),
@@ -143,6 +146,9 @@ fn why_bcache(why: &str) -> String {
             "The partition table of {device} is neither GPT nor MBR, and Tandem changes no other.",
         ),
         "table-damaged" => gettext("The partition table with {device} is damaged or in doubt."),
+        "another-move" => gettext(
+            "The same change of another disk has not ended, and the kernel has given the name of its bcache device to {device}.",
+        ),
         "logical" => gettext(
             "{device} is a logical partition of an MBR, whose start is told by a chain of other places on the disk. Tandem does not change that chain.",
         ),

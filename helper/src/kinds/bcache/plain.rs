@@ -228,6 +228,12 @@ impl<'a> Work<'a> {
     }
 }
 
+/// Whether a removal is about the partition of an earlier one.
+fn is_of(removal: &OtherRemoval, earlier: &OtherRemoval) -> bool {
+    let number = |removal: &OtherRemoval| removal.shift.as_ref().map(|shift| shift.number);
+    removal.devices[1].same_hardware(&earlier.devices[1]) && number(removal) == number(earlier)
+}
+
 /// Waits until something is so, and returns whether it is.
 async fn until(is_so: impl Fn() -> bool) -> bool {
     let begun = Instant::now();
@@ -278,9 +284,13 @@ impl Remover for MakePlain {
         &self,
         machine: &DeviceMapper,
         removal: &OtherRemoval,
-        _earlier: Option<&Note>,
+        earlier: Option<&Note>,
     ) -> Result<serde_json::Value, Failure> {
         let work = Work::of(machine, removal).await?;
+        // The kernel may give the name of a device to another disk. The note of that move must not be lost.
+        if earlier.is_some_and(|note| !is_of(removal, &note.removal)) {
+            return Err(work.refused("another-move"));
+        }
         let own = block(&removal.name);
         let is_alone = line(own.join("state")).is_some_and(|state| state == "no cache")
             && !own.join("cache").exists();
@@ -400,6 +410,22 @@ impl Remover for MakePlain {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_of_another_disk_may_have_the_name_of_an_earlier_one() {
+        let of = |hardware: &str, number: u32| {
+            let mut removal = crate::kinds::tests::removal(tandem_api::OtherKind::Bcache);
+            removal.devices[1].hardware = hardware.into();
+            removal.shift = Some(Shift {
+                number,
+                ..crate::kinds::bcache::table::tests::shift()
+            });
+            removal
+        };
+        assert!(is_of(&of("a", 1), &of("a", 1)));
+        assert!(!is_of(&of("b", 1), &of("a", 1)));
+        assert!(!is_of(&of("a", 2), &of("a", 1)));
+    }
 
     #[test]
     fn the_file_of_a_table_is_named_by_its_disk_and_stays_in_its_folder() {
