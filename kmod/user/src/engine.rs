@@ -7,7 +7,7 @@ use crate::ffi::{
 };
 use crate::library::Core;
 use crate::load::Load;
-use crate::types::{Actions, Mode, ReqKind, Seek, State, Waking, Word};
+use crate::types::{Actions, Mode, ReqKind, Seek, State, WORK_KINDS, Waking, Word};
 
 /// A request known to core. To be given back by [`Engine::end`].
 pub struct Request(pub(crate) *mut RawRequest);
@@ -38,6 +38,8 @@ pub struct Engine {
     geometry: Geometry,
     layout: Layout,
     woken: Vec<Woken>,
+    /// Sectors of the last work of each kind.
+    pub(crate) work_sectors: [u64; WORK_KINDS.len()],
 }
 
 impl Drop for Engine {
@@ -68,6 +70,7 @@ impl Engine {
             geometry,
             layout: core.layout(&geometry),
             woken: vec![Woken::default(); WOKEN_ROOM],
+            work_sectors: [0; WORK_KINDS.len()],
         }
     }
 

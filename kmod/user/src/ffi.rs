@@ -74,6 +74,9 @@ impl Default for Geometry {
     }
 }
 
+/// `TD_PLACES_MAX`
+pub(crate) const PLACES_ROOM: usize = 3;
+
 /// `TD_RETIRED_MAX`
 pub const RETIRED_ROOM: usize = 64;
 

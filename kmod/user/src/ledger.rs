@@ -13,7 +13,7 @@ impl Engine {
 
     /// The ledger's next I/O, or a step that makes it.
     pub fn work_next(&mut self) -> (Option<Work>, Waking) {
-        self.waking(|api, raw, list| {
+        let (work, woken) = self.waking(|api, raw, list| {
             let (mut kind, mut sector, mut sectors, mut flush) = (0, 0, 0, false);
             let (at, count) = (&mut sector, &mut sectors);
             let any = unsafe { (api.work_next)(raw, &mut kind, at, count, &mut flush, list) };
@@ -23,7 +23,11 @@ impl Engine {
                 count: u64::from(sectors),
                 flush,
             })
-        })
+        });
+        if let Some(work) = &work {
+            self.work_sectors[work.kind as usize] = work.count;
+        }
+        (work, woken)
     }
 
     /// The ledger's next I/O, all of whose steps are done and whose bytes are filled in.
@@ -51,8 +55,19 @@ impl Engine {
         unsafe { (self.core.api.work_fill)(self.raw, kind as u32) }
     }
 
-    /// The bytes that the work under way writes, from its sector `from` on.
+    /// The bytes that the work under way writes, from its sector `from` on. A trim writes none, and leaves `bytes` as they are.
+    ///
+    /// # Panics
+    /// If the work has fewer sectors: what is left of `bytes` would be taken for what is to be written.
     pub fn work_bytes(&self, kind: WorkKind, from: u64, bytes: &mut [[u8; 512]]) {
+        let (end, sectors) = (
+            from.saturating_add(bytes.len() as u64),
+            self.work_sectors[kind as usize],
+        );
+        assert!(
+            end <= sectors,
+            "work of {sectors} sectors was asked for {end}"
+        );
         let count = bytes.len() as u32;
         let room = bytes.as_mut_ptr().cast();
         unsafe { (self.core.api.work_bytes)(self.raw, kind as u32, from as u32, count, room) }

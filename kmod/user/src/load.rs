@@ -9,8 +9,8 @@ use crate::types::Loaded;
 pub struct Load<'a> {
     engine: &'a mut Engine,
     raw: *mut RawLoad,
-    /// Sectors of what is to be fed next.
-    wanted: u64,
+    /// Sectors of what is to be fed next; `None`: nothing is.
+    wanted: Option<u64>,
     ended: bool,
 }
 
@@ -20,7 +20,7 @@ impl Load<'_> {
         Load {
             raw: unsafe { (engine.core.api.load_new)(engine.raw) },
             engine,
-            wanted: 0,
+            wanted: None,
             ended: false,
         }
     }
@@ -29,13 +29,18 @@ impl Load<'_> {
     pub fn wants(&mut self) -> Option<(u64, u64)> {
         let (mut sector, mut sectors) = (0, 0);
         let more = unsafe { (self.engine.core.api.load_next)(self.raw, &mut sector, &mut sectors) };
-        self.wanted = u64::from(sectors);
-        more.then_some((sector, self.wanted))
+        self.wanted = more.then_some(u64::from(sectors));
+        self.wanted.map(|sectors| (sector, sectors))
     }
 
     /// The content of what was wanted; `None` if it could not be read. Less than what was wanted counts as that.
+    ///
+    /// # Panics
+    /// If [`Load::wants`] has asked for nothing since the last call: core would go on behind its tables.
     pub fn feed(&mut self, bytes: Option<&[u8]>) {
-        let bytes = bytes.filter(|bytes| bytes.len() as u64 >= self.wanted * 512);
+        let sectors = self.wanted.take();
+        assert!(sectors.is_some(), "the load wants nothing now");
+        let bytes = bytes.filter(|bytes| Some(bytes.len() as u64 / 512) >= sectors);
         let bytes = bytes.map_or(std::ptr::null(), <[u8]>::as_ptr);
         unsafe { (self.engine.core.api.load_feed)(self.raw, bytes) }
     }

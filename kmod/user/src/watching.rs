@@ -2,6 +2,7 @@
 //! Watched places of the disk, for callers whose sectors are numbers (`shim/watching.c`).
 
 use crate::engine::{Engine, Request};
+use crate::ffi::PLACES_ROOM;
 use crate::start::Samples;
 use crate::types::{Actions, Waking};
 
@@ -40,7 +41,14 @@ impl Engine {
     }
 
     /// A file system was found that changes one of these quarters with each use.
+    ///
+    /// # Panics
+    /// If there are more quarters than a file system has in core.
     pub fn look_end(&mut self, quarters: &[u64]) -> bool {
+        assert!(
+            quarters.len() <= PLACES_ROOM,
+            "a file system has no more than {PLACES_ROOM} places"
+        );
         unsafe { (self.core.api.look_end)(self.raw, quarters.as_ptr(), quarters.len() as u32) }
     }
 
