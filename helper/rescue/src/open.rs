@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Opens a device or an image, and refuses one that something else uses.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -51,7 +53,7 @@ pub fn open(path: &Path, write: bool) -> Result<Disk, Error> {
     };
     let opened = file.metadata().map_err(failed)?;
     // A loop device does not claim the device below it.
-    if let Some(device) = loop_device(Path::new("/sys/block"), path, &opened) {
+    if let Some(device) = loop_device(Path::new(SYS), path, Identity::of(&opened), Identity::at) {
         return Err(in_use(&name, User::LoopDevice(device)));
     }
     let source = if kind.is_block_device() {
@@ -99,48 +101,81 @@ fn length(mut file: &File) -> io::Result<u64> {
     file.seek(io::SeekFrom::End(0))
 }
 
-/// Folder in sysfs of a block device.
-fn sysfs(number: u64) -> PathBuf {
-    Path::new("/sys/dev/block").join(format!("{}:{}", major(number), minor(number)))
+/// Where sysfs is.
+const SYS: &str = "/sys";
+
+/// Folder in the sysfs at `sys` of a block device.
+fn sysfs(sys: &Path, number: u64) -> PathBuf {
+    sys.join(format!("dev/block/{}:{}", major(number), minor(number)))
 }
 
 fn kernel_name(file: &File) -> io::Result<String> {
-    let real = fs::canonicalize(sysfs(file.metadata()?.rdev()))?;
+    let real = fs::canonicalize(sysfs(Path::new(SYS), file.metadata()?.rdev()))?;
     let name = real.file_name().unwrap_or(real.as_os_str());
     Ok(name.to_string_lossy().into_owned())
 }
 
-/// The loop device in `blocks` that shows this file as a disk, or this device, or a part of it, or the disk that it is a part of.
-fn loop_device(blocks: &Path, path: &Path, opened: &Metadata) -> Option<String> {
-    let path = fs::canonicalize(path).ok()?;
-    let devices = fs::read_dir(blocks).ok()?;
+/// Which device or file it is, by whatever name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Identity {
+    /// Number of a block device.
+    Device(u64),
+    /// Device of the file system, and number of the file there.
+    File(u64, u64),
+}
+
+impl Identity {
+    fn of(data: &Metadata) -> Self {
+        if data.file_type().is_block_device() {
+            Self::Device(data.rdev())
+        } else {
+            Self::File(data.dev(), data.ino())
+        }
+    }
+
+    fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|data| Self::of(&data))
+    }
+}
+
+/// The loop device that shows this file as a disk, or this device, or a part of it, or the disk that it is a part of. `sys`:
+/// where sysfs is. `at`: what a path leads to.
+fn loop_device(
+    sys: &Path,
+    path: &Path,
+    opened: Identity,
+    at: impl Fn(&Path) -> Option<Identity>,
+) -> Option<String> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let devices = fs::read_dir(sys.join("block")).ok()?;
     devices.filter_map(Result::ok).find_map(|device| {
-        let below = fs::read_to_string(device.path().join("loop/backing_file")).ok()?;
-        let below = Path::new(below.trim_end());
+        // Any bytes may be a name, blanks at its end, too.
+        let below = fs::read(device.path().join("loop/backing_file")).ok()?;
+        let below = below.strip_suffix(b"\n").unwrap_or(&below);
+        let below = Path::new(OsStr::from_bytes(below));
         // A path of another mount namespace leads nowhere here.
-        let is_same = match fs::metadata(below) {
-            Ok(below) => is_same(&below, opened),
-            Err(_) => below == path,
+        let is_same = match at(below) {
+            Some(below) => is_same(sys, below, opened),
+            None => below == path,
         };
         is_same.then(|| device.file_name().to_string_lossy().into_owned())
     })
 }
 
-fn is_same(one: &Metadata, other: &Metadata) -> bool {
-    if one.file_type().is_block_device() && other.file_type().is_block_device() {
-        let places = [one, other].map(|device| fs::canonicalize(sysfs(device.rdev())));
-        return match places {
-            // The folder of a part lies in that of its disk.
-            [Ok(one), Ok(other)] => one.starts_with(&other) || other.starts_with(&one),
-            _ => one.rdev() == other.rdev(),
-        };
+fn is_same(sys: &Path, one: Identity, other: Identity) -> bool {
+    if let (Identity::Device(one), Identity::Device(other)) = (one, other) {
+        let places = [one, other].map(|number| fs::canonicalize(sysfs(sys, number)));
+        // The folder of a part lies in that of its disk.
+        if let [Ok(one), Ok(other)] = places {
+            return one.starts_with(&other) || other.starts_with(&one);
+        }
     }
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
+    one == other
 }
 
 /// The user of a device.
 fn user(path: &Path) -> User {
-    let Ok(folder) = fs::metadata(path).map(|data| sysfs(data.rdev())) else {
+    let Ok(folder) = fs::metadata(path).map(|data| sysfs(Path::new(SYS), data.rdev())) else {
         return User::Unknown;
     };
     let mut folders = vec![folder.clone()];
@@ -173,8 +208,22 @@ fn mounted_at(mounts: &str, number: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{loop_device, mounted_at};
+    use super::{Identity, loop_device, mounted_at};
+    use rustix::fs::makedev;
+    use std::ffi::OsStr;
     use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    /// A sysfs in which loop3 shows what is at `below`.
+    fn shows(sys: &Path, below: &Path) {
+        let folder = sys.join("block/loop3/loop");
+        fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(sys.join("block/sda")).unwrap();
+        let line = [below.as_os_str().as_bytes(), b"\n"].concat();
+        fs::write(folder.join("backing_file"), line).unwrap();
+    }
 
     #[test]
     fn a_loop_device_is_found_by_the_file_and_not_by_its_name() {
@@ -183,22 +232,68 @@ mod tests {
         fs::write(&image, "x").unwrap();
         fs::write(&other, "x").unwrap();
         fs::hard_link(&image, &link).unwrap();
-        let blocks = folder.path().join("block");
-        fs::create_dir_all(blocks.join("sda")).unwrap();
-        fs::create_dir_all(blocks.join("loop3/loop")).unwrap();
-        let shows = |path: &std::path::Path| {
-            let text = format!("{}\n", path.display());
-            fs::write(blocks.join("loop3/loop/backing_file"), text).unwrap();
+        let found = |below: &Path| {
+            shows(folder.path(), below);
+            let opened = Identity::at(&image).unwrap();
+            loop_device(folder.path(), &image, opened, Identity::at)
         };
-        let found = || loop_device(&blocks, &image, &fs::metadata(&image).unwrap());
         for path in [&image, &link] {
-            shows(path);
-            assert_eq!(found().as_deref(), Some("loop3"));
+            assert_eq!(found(path).as_deref(), Some("loop3"));
         }
-        shows(&other);
-        assert_eq!(found(), None);
-        shows(&folder.path().join("gone"));
-        assert_eq!(found(), None);
+        assert_eq!(found(&other), None);
+        assert_eq!(found(&folder.path().join("gone")), None);
+    }
+
+    #[test]
+    fn a_loop_device_is_found_by_a_file_with_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [b"Gr\xf6\xdfe.img".as_slice(), b"image ", b"image\n"] {
+            let image = folder.path().join(OsStr::from_bytes(name));
+            fs::write(&image, "x").unwrap();
+            shows(folder.path(), &image);
+            let opened = Identity::at(&image).unwrap();
+            type At = fn(&Path) -> Option<Identity>;
+            let found = |at: At| loop_device(folder.path(), &image, opened, at);
+            assert_eq!(found(Identity::at).as_deref(), Some("loop3"), "{name:?}");
+            // By its name alone.
+            assert_eq!(found(|_| None).as_deref(), Some("loop3"), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_loop_device_is_found_by_the_device_its_part_and_its_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let numbers = folder.path().join("dev/block");
+        fs::create_dir_all(&numbers).unwrap();
+        let devices = [
+            ("sda", makedev(8, 0)),
+            ("sda/sda1", makedev(8, 1)),
+            ("sda/sda2", makedev(8, 2)),
+            // Its name begins as that of the first one.
+            ("sdaa", makedev(65, 160)),
+        ];
+        for ((place, _), number) in devices.iter().zip(["8:0", "8:1", "8:2", "65:160"]) {
+            let place = folder.path().join("devices").join(place);
+            fs::create_dir_all(&place).unwrap();
+            symlink(&place, numbers.join(number)).unwrap();
+        }
+        let found = |below: u64, opened: u64| {
+            shows(folder.path(), Path::new("/dev/below"));
+            let at = |_: &Path| Some(Identity::Device(below));
+            let opened = Identity::Device(opened);
+            loop_device(folder.path(), Path::new("/dev/opened"), opened, at).is_some()
+        };
+        let of_disk = |at: usize| at < 3;
+        for (one, &(below, number)) in devices.iter().enumerate() {
+            for (other, &(opened, wanted)) in devices.iter().enumerate() {
+                let whole = one == 0 || other == 0;
+                let in_use = one == other || (whole && of_disk(one) && of_disk(other));
+                assert_eq!(found(number, wanted), in_use, "{opened} below {below}");
+            }
+        }
+        // Devices that have no folder.
+        let [one, other] = [3, 4].map(|minor| makedev(7, minor));
+        assert!(found(one, one) && !found(one, other));
     }
 
     #[test]
