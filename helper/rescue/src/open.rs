@@ -56,27 +56,12 @@ pub fn open(path: &Path, write: bool) -> Result<Disk, Error> {
     if let Some(device) = loop_device(Path::new(SYS), path, Identity::of(&opened), Identity::at) {
         return Err(in_use(&name, User::LoopDevice(device)));
     }
+    lock(&file, write, kind.is_file()).map_err(|by| in_use(&name, by))?;
     let source = if kind.is_block_device() {
         // The module went past the page cache, so what is there may be older, where a program has kept the device open.
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
         Source::Device(kernel_name(&file).map_err(failed)?)
     } else {
-        let lock = if write {
-            FlockOperation::NonBlockingLockExclusive
-        } else {
-            FlockOperation::NonBlockingLockShared
-        };
-        if flock(&file, lock).is_err() {
-            return Err(in_use(&name, User::Rescue));
-        }
-        // A virtual machine locks parts of its image, which the lock above does not see. On a file system of a network the second
-        // lock may meet the first one.
-        if fcntl_lock(&file, lock).is_err() {
-            let _ = flock(&file, FlockOperation::NonBlockingUnlock);
-            if fcntl_lock(&file, lock).is_err() {
-                return Err(in_use(&name, User::Unknown));
-            }
-        }
         let name = path.file_name().unwrap_or(path.as_os_str());
         Source::Image(name.to_string_lossy().into_owned())
     };
@@ -93,6 +78,30 @@ pub fn open(path: &Path, write: bool) -> Result<Disk, Error> {
 
 fn in_use(name: &str, by: User) -> Error {
     Error::refused(name, Why::InUse(by))
+}
+
+/// Locks the device or image until the file is closed.
+fn lock(file: &File, write: bool, is_image: bool) -> Result<(), User> {
+    let lock = if write {
+        FlockOperation::NonBlockingLockExclusive
+    } else {
+        FlockOperation::NonBlockingLockShared
+    };
+    // The first lock sees another rescue, in this process, too. A device has been claimed instead, and udev locks devices so.
+    if is_image && flock(file, lock).is_err() {
+        return Err(User::Rescue);
+    }
+    // A virtual machine locks parts of its image or device, which the lock above does not see, and claims no device. Its locks
+    // are shared, so only a rescue that writes meets them; a shared lock keeps a virtual machine from beginning to write. This
+    // lock goes when the process closes any descriptor of the file: nothing here opens the file again.
+    if fcntl_lock(file, lock).is_ok() {
+        return Ok(());
+    }
+    // On a file system of a network the second lock may meet the first one.
+    if is_image && flock(file, FlockOperation::NonBlockingUnlock).is_ok() {
+        return fcntl_lock(file, lock).map_err(|_| User::Unknown);
+    }
+    Err(User::Unknown)
 }
 
 /// Bytes of a device or file.
@@ -208,13 +217,16 @@ fn mounted_at(mounts: &str, number: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Identity, loop_device, mounted_at};
+    use super::{Identity, lock, loop_device, mounted_at};
+    use crate::error::User;
     use rustix::fs::makedev;
     use std::ffi::OsStr;
-    use std::fs;
+    use std::fs::{self, File, OpenOptions};
+    use std::io::Read;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
     use std::path::Path;
+    use std::process::{Child, Command, Stdio};
 
     /// A sysfs in which loop3 shows what is at `below`.
     fn shows(sys: &Path, below: &Path) {
@@ -294,6 +306,60 @@ mod tests {
         // Devices that have no folder.
         let [one, other] = [3, 4].map(|minor| makedev(7, minor));
         assert!(found(one, one) && !found(one, other));
+    }
+
+    /// A program that has the image open, and locks it as virtual machines do; `None`: it is not installed, or has refused.
+    fn machine(image: &Path) -> Option<Child> {
+        let mut machine = Command::new("qemu-io");
+        machine.args(["-f", "raw"]).arg(image);
+        machine.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut machine = machine.stderr(Stdio::null()).spawn().ok()?;
+        let begun = machine
+            .stdout
+            .as_mut()
+            .is_some_and(|output| output.read_exact(&mut [0; 8]).is_ok());
+        if !begun {
+            machine.wait().unwrap();
+        }
+        begun.then_some(machine)
+    }
+
+    fn open(image: &Path) -> File {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).open(image).unwrap()
+    }
+
+    #[test]
+    fn a_virtual_machine_and_a_rescue_keep_each_other_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        fs::write(&image, [0; 512]).unwrap();
+        let Some(mut running) = machine(&image) else {
+            println!("SKIP: because qemu-io is not installed");
+            return;
+        };
+        for is_image in [true, false] {
+            let refused = lock(&open(&image), true, is_image);
+            assert_eq!(refused, Err(User::Unknown), "is_image: {is_image}");
+        }
+        running.kill().unwrap();
+        running.wait().unwrap();
+        for write in [true, false] {
+            let file = open(&image);
+            assert_eq!(lock(&file, write, true), Ok(()));
+            assert!(machine(&image).is_none(), "write: {write}");
+        }
+    }
+
+    #[test]
+    fn a_rescue_that_writes_is_the_only_one_of_its_image() {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        let [one, other] = [0, 1].map(|_| open(image.path()));
+        assert_eq!(lock(&one, false, true), Ok(()));
+        assert_eq!(lock(&other, false, true), Ok(()));
+        drop(other);
+        let other = open(image.path());
+        assert_eq!(lock(&other, true, true), Err(User::Rescue));
     }
 
     #[test]
